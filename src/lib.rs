@@ -1,0 +1,29 @@
+//! Logitscope: a desktop playground for watching GPT-2 choose its next token.
+//!
+//! ```text
+//!             Command (channel)                        one OS thread owns model, KV cache, compute device
+//!   UI  ───────────────────────────▶  worker ──▶ model (burn) ──▶ device (wgpu | flex)
+//!   egui ◀──────────────────────────          ──▶ sampling, tokenizer
+//!             Event (channel) + request_repaint
+//!             Prediction, Choice: plain numbers on the CPU
+//! ```
+//!
+//! - [`model`]: GPT-2 on burn, its KV cache, weights and compute devices.
+//! - [`tokenizer`]: ids ↔ text, labels, incremental decoding.
+//! - [`sampling`]: logits → distribution → token, on plain slices.
+//! - [`prediction`]: what one forward pass yields, as plain numbers.
+//! - [`session`]: text, history tree, undo, selection; no egui, burn or wgpu types.
+//! - [`worker`]: the thread that owns the model, and how to talk to it.
+//! - [`app`], [`ui`]: the window; [`heatmap`]: its one custom shader.
+//! - [`cli`]: the same engine without a window.
+
+pub mod app;
+pub mod cli;
+pub mod heatmap;
+pub mod model;
+pub mod prediction;
+pub mod sampling;
+pub mod session;
+pub mod tokenizer;
+pub mod ui;
+pub mod worker;
