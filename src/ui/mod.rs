@@ -1,1 +1,92 @@
-//! Not written yet.
+//! The window's panels, one file each. They read the session and collect actions; they change nothing themselves.
+
+pub mod attention;
+pub mod card;
+pub mod dock;
+pub mod logits;
+pub mod next_token;
+pub mod sampling;
+pub mod status;
+pub mod text;
+pub mod theme;
+pub mod timeline;
+pub mod tokens;
+pub mod transport;
+
+use eframe::egui_wgpu::RenderState;
+pub use theme::Theme;
+
+use crate::session::{Action, Session};
+
+/// The panels that can be docked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+pub enum Panel {
+    Text,
+    Tokens,
+    Sampling,
+    NextToken,
+    Logits,
+    Attention,
+    Timeline,
+}
+
+impl Panel {
+    pub const ALL: [Self; 7] =
+        [Self::Text, Self::Tokens, Self::Sampling, Self::NextToken, Self::Logits, Self::Attention, Self::Timeline];
+
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Text => "Text",
+            Self::Tokens => "Tokens",
+            Self::Sampling => "Sampling",
+            Self::NextToken => "Next token",
+            Self::Logits => "Logits → softmax",
+            Self::Attention => "Attention",
+            Self::Timeline => "Timeline",
+        }
+    }
+}
+
+/// What a panel may read, and where it leaves what the user asked for.
+pub struct PanelContext<'a> {
+    pub session: &'a Session,
+    pub theme: &'a Theme,
+    /// Type scale, 1.0 at 100 %.
+    pub scale: f32,
+    /// Carried out after the frame, in order.
+    pub actions: &'a mut Vec<Action>,
+    /// What panels remember among themselves: pins, modes, what the pointer is on.
+    pub panels: &'a mut PanelState,
+    /// The window's own wgpu device; `None` in a test without one.
+    pub gpu: Option<&'a RenderState>,
+    /// Seconds since the window opened.
+    pub now: f64,
+}
+
+impl PanelContext<'_> {
+    pub fn act(&mut self, action: Action) {
+        self.actions.push(action);
+    }
+
+    /// A token's label; a number where no tokenizer is loaded.
+    pub fn label(&self, id: u32) -> String {
+        self.session.tokenizer().map_or_else(|| format!("#{id}"), |tokenizer| tokenizer.label(id))
+    }
+
+    /// Height of a chart row at the current type scale.
+    pub fn row_height(&self) -> f32 {
+        theme::ROW_HEIGHT * self.scale
+    }
+}
+
+/// View state of the panels; what is worth keeping survives a restart.
+#[derive(Default, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct PanelState {
+    pub attention: attention::AttentionState,
+    pub logits: logits::LogitsState,
+    pub next_token: next_token::NextTokenState,
+    /// Index of the token that the pointer is on, in any panel: highlighted in all others next frame.
+    #[serde(skip)]
+    pub hovered_token: Option<usize>,
+}

@@ -1,1 +1,15 @@
-//! Not written yet.
+//! The worker: one OS thread that owns the model, its KV cache and the compute device.
+//!
+//! [`protocol`](Command) is what goes to and fro, [`Engine`] is the model with its generation loop (also behind
+//! the command line, on its own thread), [`WorkerHandle`] is the window's end.
+
+mod control;
+mod engine;
+mod handle;
+mod protocol;
+mod thread;
+
+pub use control::{Control, Live, Uncontrolled};
+pub use engine::{Engine, EngineError, PREFILL_CHUNK};
+pub use handle::WorkerHandle;
+pub use protocol::{Command, Event, ModelInfo, Pace, RunRequest, SelfCheckSummary, StopReason};

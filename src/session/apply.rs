@@ -1,0 +1,457 @@
+//! Carrying out what the user asks for.
+
+use std::sync::Arc;
+
+use super::{
+    Action, Activity, Change, Draw, Loading, Origin, Run, Session, State, TYPING_PAUSE_SECONDS, Tree,
+    tree::{NewNode, NodeId},
+};
+use crate::{
+    model::ModelSource,
+    sampling::SamplingSettings,
+    worker::{Command, Pace, RunRequest, StopReason},
+};
+
+impl Session {
+    /// Carries out one action at `now` (seconds of any steady clock), and returns what to ask of the worker.
+    pub fn apply(&mut self, action: Action, now: f64) -> Vec<Command> {
+        match action {
+            Action::EditText(text) => self.edit_text(&text, now),
+            Action::Example(text) => self.example(&text, now),
+            Action::TokeniseAll => self.tokenise_all(now),
+            Action::AcceptTruncation => self.accept_truncation(now),
+            Action::RunOrPause => self.run_or_pause(now),
+            Action::Step => self.step(now),
+            Action::Stop => self.stop(),
+            Action::Select(step) => self.select(step),
+            Action::Back => self.select(self.selected.saturating_sub(1)),
+            Action::Forward => self.select(self.selected + 1),
+            Action::Live => self.live(),
+            Action::Pick(token) => self.pick(token, now),
+            Action::ContinueFromHere => self.continue_from_here(now),
+            Action::SetSettings(settings) => self.set_settings(&settings, now),
+            Action::ReleaseWhatIf => {
+                self.what_if = false;
+                Vec::new()
+            }
+            Action::SetPace(pace) => self.set_pace(pace),
+            Action::Undo => self.undo(),
+            Action::Redo => self.redo(),
+            Action::LoadModel { source, device } => self.load_model(source, device),
+            Action::CancelLoad => self.loading.is_some().then_some(Command::CancelLoad).into_iter().collect(),
+            Action::SelfCheck => vec![Command::SelfCheck],
+            Action::FocusLayer(layer) => {
+                self.focus_layer = layer;
+                Vec::new()
+            }
+            Action::Recompute => self.recompute(),
+            Action::DismissNotice => {
+                self.notice = None;
+                Vec::new()
+            }
+        }
+    }
+
+    /// Does what has become due: predicts after a pause in typing.
+    pub fn tick(&mut self, now: f64) -> Vec<Command> {
+        if self.predict_at.is_some_and(|at| now >= at) { self.predict() } else { Vec::new() }
+    }
+
+    // ---- text ----------------------------------------------------------------------------------------------------
+
+    fn edit_text(&mut self, text: &str, now: f64) -> Vec<Command> {
+        if text == self.text() {
+            return Vec::new();
+        }
+        let Some(tokenizer) = self.tokenizer().cloned() else {
+            self.unread = Some(text.to_owned());
+            return Vec::new();
+        };
+        let commands = self.interrupt();
+        self.record(Change::Typing, now);
+        let edit = tokenizer.retokenise_from(&self.ids, text);
+        let was_newest = self.selected >= edit.kept;
+        self.rewrite(edit.kept, &edit.ids);
+        self.select_after_edit(was_newest, edit.kept);
+        self.predict_at = Some(now + TYPING_PAUSE_SECONDS);
+        self.stop_reason = None;
+        commands
+    }
+
+    /// Keeps the first `kept` nodes of the path and adds typed ones for the rest of `ids`.
+    fn rewrite(&mut self, kept: usize, ids: &[u32]) {
+        let Some(model) = self.model else { return };
+        let old: Vec<_> = self.path.iter().map(|&id| self.tree.node(id).origin).collect();
+        let cut_in_head = kept < self.context_start() && kept < ids.len();
+        let mut head = kept.checked_sub(1).map_or(Tree::ROOT, |last| self.path[last]);
+        if cut_in_head {
+            // The part before the context was edited: the whole text is in question again.
+            head = self.copy_path(kept, |_| false);
+        }
+        let tail_shift = old.len() as isize - ids.len() as isize;
+        for (index, &token) in ids.iter().enumerate().skip(kept) {
+            let before = usize::try_from(index as isize + tail_shift).ok().and_then(|at| old.get(at));
+            let generated_before = before.is_some_and(|origin| origin.is_generated() || *origin == Origin::Retokenised);
+            let origin = if generated_before { Origin::Retokenised } else { Origin::Typed };
+            head = self.tree.child(head, NewNode { token, model, origin, draw: None, outside: false });
+        }
+        self.set_head(head);
+    }
+
+    /// Adds the first `len` nodes of the path again with `outside` decided anew, and returns the last.
+    fn copy_path(&mut self, len: usize, outside: impl Fn(usize) -> bool) -> NodeId {
+        let mut head = Tree::ROOT;
+        for index in 0..len {
+            let node = self.tree.node(self.path[index]);
+            let new = NewNode {
+                token: node.token,
+                model: node.model,
+                origin: node.origin,
+                draw: node.draw.clone(),
+                outside: outside(index),
+            };
+            head = self.tree.child(head, new);
+        }
+        head
+    }
+
+    /// After an edit the selection moves to the last step still valid, or to the open step if it was at the end.
+    fn select_after_edit(&mut self, was_newest: bool, kept: usize) {
+        self.what_if = false;
+        if was_newest || self.follow {
+            self.selected = self.path.len();
+            self.follow = true;
+        } else {
+            self.selected = self.selected.min(kept);
+        }
+    }
+
+    fn example(&mut self, text: &str, now: f64) -> Vec<Command> {
+        self.history.end_burst();
+        let mut commands = self.edit_text(text, now);
+        self.history.end_burst();
+        commands.extend(self.live());
+        commands
+    }
+
+    fn tokenise_all(&mut self, now: f64) -> Vec<Command> {
+        let Some(tokenizer) = self.tokenizer().cloned() else { return Vec::new() };
+        let ids = tokenizer.encode(&self.layout.text);
+        if ids == self.ids {
+            self.notice = Some("Tokenising the whole text afresh gives the same tokens.".to_owned());
+            return Vec::new();
+        }
+        let mut commands = self.interrupt();
+        self.record(Change::Branch, now);
+        let kept = self.ids.iter().zip(&ids).take_while(|(a, b)| a == b).count();
+        self.rewrite(kept, &ids);
+        self.select_after_edit(true, kept);
+        commands.extend(self.predict());
+        commands
+    }
+
+    fn accept_truncation(&mut self, now: f64) -> Vec<Command> {
+        if !self.is_too_long() {
+            return Vec::new();
+        }
+        let mut commands = self.interrupt();
+        self.record(Change::Branch, now);
+        let start = self.path.len() - self.truncated_len();
+        let head = self.copy_path(self.path.len(), |index| index < start);
+        self.set_head(head);
+        self.select_after_edit(true, 0);
+        commands.extend(self.predict());
+        commands
+    }
+
+    // ---- transport -----------------------------------------------------------------------------------------------
+
+    fn run_or_pause(&mut self, now: f64) -> Vec<Command> {
+        if let Some(loading) = &mut self.loading {
+            loading.run_queued = !loading.run_queued;
+            return Vec::new();
+        }
+        match self.activity {
+            Activity::Running => {
+                self.activity = Activity::Ending { pause: true };
+                vec![Command::Stop]
+            }
+            Activity::Ending { .. } => Vec::new(),
+            Activity::Paused => {
+                let left = self.run.budget - self.run.appended;
+                self.start(left, now, Change::Run)
+            }
+            Activity::Idle | Activity::Predicting => {
+                self.run = Run { appended: 0, budget: self.settings.max_new_tokens };
+                self.start(self.run.budget, now, Change::Run)
+            }
+        }
+    }
+
+    /// One token: a run that pauses after it.
+    fn step(&mut self, now: f64) -> Vec<Command> {
+        if self.is_running() || self.loading.is_some() {
+            return Vec::new();
+        }
+        if self.activity != Activity::Paused {
+            self.run = Run { appended: 0, budget: self.settings.max_new_tokens.max(1) };
+        }
+        self.start(1, now, Change::Step)
+    }
+
+    pub(super) fn start(&mut self, budget: usize, now: f64, change: Change) -> Vec<Command> {
+        if self.model.is_none() {
+            self.notice = Some("No model is loaded. Choose one from the model menu.".to_owned());
+            return Vec::new();
+        }
+        if self.is_too_long() {
+            self.notice = Some(format!(
+                "The text has {} tokens and the model's context holds {}: shorten it, or use its last {} tokens.",
+                self.context_len(),
+                self.n_ctx(),
+                self.truncated_len()
+            ));
+            return Vec::new();
+        }
+        if self.path.is_empty() && !self.begin_with_end_of_text() {
+            return Vec::new();
+        }
+        let mut commands = self.interrupt();
+        self.stop_reason = None;
+        self.predict_at = None;
+        if self.context_len() >= self.n_ctx() || budget == 0 {
+            self.stop_reason =
+                Some(if budget == 0 { StopReason::MaxNewTokens } else { StopReason::ContextFull });
+            commands.extend(self.predict());
+            return commands;
+        }
+        self.record(change, now);
+        let start = self.context_start();
+        let from = self.first_unpredicted().map_or(self.context_len(), |index| index - start);
+        let open = self.prediction(self.path.len()).and_then(|prediction| prediction.logits.clone());
+        self.activity = Activity::Running;
+        self.follow = true;
+        self.what_if = false;
+        self.selected = self.path.len();
+        if from < self.context_len() {
+            self.prefill = None;
+        }
+        commands.push(Command::Run(RunRequest {
+            epoch: self.epoch,
+            context: self.context(),
+            from,
+            open,
+            continuation: self.run.appended.min(self.context_len()),
+            budget,
+            settings: self.settings.clone(),
+            pace: self.pace,
+        }));
+        commands
+    }
+
+    /// An empty text is a lone end-of-text. Says so where the model has none.
+    fn begin_with_end_of_text(&mut self) -> bool {
+        let Some((model, info)) = self.model.zip(self.model()) else { return false };
+        let Some(token) = info.end_of_text else {
+            self.notice =
+                Some("An empty text cannot be continued: this model has no end-of-text token to start from. Type something.".to_owned());
+            return false;
+        };
+        let head = self.tree.child(Tree::ROOT, NewNode { token, model, origin: Origin::Typed, draw: None, outside: false });
+        if let Some(prediction) = self.empty_prediction.clone()
+            && self.tree.node(head).prediction.is_none()
+        {
+            self.attach(head, prediction);
+        }
+        self.set_head(head);
+        true
+    }
+
+    fn stop(&mut self) -> Vec<Command> {
+        if let Some(loading) = &mut self.loading {
+            loading.run_queued = false;
+        }
+        match self.activity {
+            Activity::Running | Activity::Ending { pause: true } => {
+                self.activity = Activity::Ending { pause: false };
+                vec![Command::Stop]
+            }
+            Activity::Paused => {
+                self.activity = Activity::Idle;
+                self.stop_reason = Some(StopReason::Stopped);
+                Vec::new()
+            }
+            Activity::Predicting => {
+                self.activity = Activity::Idle;
+                self.stop_reason = Some(StopReason::Stopped);
+                self.epoch += 1;
+                vec![Command::Stop]
+            }
+            Activity::Idle | Activity::Ending { pause: false } => Vec::new(),
+        }
+    }
+
+    // ---- selection -----------------------------------------------------------------------------------------------
+
+    fn select(&mut self, step: usize) -> Vec<Command> {
+        let newest = self.path.len();
+        self.selected = step.min(newest);
+        self.follow = self.selected == newest;
+        self.what_if = false;
+        Vec::new()
+    }
+
+    /// The newest step: the choice of the last token if the loop made it, else the open step.
+    fn live(&mut self) -> Vec<Command> {
+        self.follow = true;
+        self.what_if = false;
+        self.selected = self.newest_step();
+        Vec::new()
+    }
+
+    pub(super) fn newest_step(&self) -> usize {
+        let len = self.path.len();
+        match self.path_nodes().last() {
+            Some(node) if matches!(node.origin, Origin::Sampled | Origin::Greedy) => len - 1,
+            _ => len,
+        }
+    }
+
+    // ---- branches ------------------------------------------------------------------------------------------------
+
+    fn pick(&mut self, token: u32, now: f64) -> Vec<Command> {
+        let Some((model, info)) = self.model.zip(self.model()) else { return Vec::new() };
+        let step = self.selected;
+        if token as usize >= info.vocab_size || self.prediction(step).is_none() {
+            return Vec::new();
+        }
+        if step - self.context_start().min(step) >= info.n_ctx {
+            self.stop_reason = Some(StopReason::ContextFull);
+            return Vec::new();
+        }
+        let mut commands = self.interrupt();
+        if self.path.is_empty() && !self.begin_with_end_of_text() {
+            return commands;
+        }
+        let step = step.max(1);
+        self.record(Change::Branch, now);
+        let draw = Some(Draw { settings: self.settings.clone(), u: None, redraw: 0 });
+        let new = NewNode { token, model, origin: Origin::Picked, draw, outside: false };
+        let head = self.tree.child(self.path[step - 1], new);
+        self.set_head(head);
+        self.select(self.path.len());
+        self.stop_reason = None;
+        commands.extend(self.predict());
+        commands
+    }
+
+    fn continue_from_here(&mut self, now: f64) -> Vec<Command> {
+        let step = self.selected;
+        if step >= self.path.len() || step == 0 {
+            return Vec::new();
+        }
+        let mut commands = self.interrupt();
+        self.record(Change::Branch, now);
+        self.set_head(self.path[step - 1]);
+        self.select(self.path.len());
+        self.stop_reason = None;
+        commands.extend(self.predict());
+        commands
+    }
+
+    // ---- settings ------------------------------------------------------------------------------------------------
+
+    fn set_settings(&mut self, settings: &SamplingSettings, now: f64) -> Vec<Command> {
+        let settings = settings.clamped();
+        if settings == *self.settings {
+            return Vec::new();
+        }
+        self.record(Change::Settings, now);
+        self.adopt_settings(Arc::new(settings))
+    }
+
+    fn adopt_settings(&mut self, settings: Arc<SamplingSettings>) -> Vec<Command> {
+        self.settings = settings;
+        if self.is_running() {
+            return vec![Command::Settings(self.settings.clone())];
+        }
+        self.what_if = self.selected < self.path.len();
+        Vec::new()
+    }
+
+    fn set_pace(&mut self, pace: Pace) -> Vec<Command> {
+        self.pace = pace;
+        if self.is_running() { vec![Command::Pace(pace)] } else { Vec::new() }
+    }
+
+    // ---- undo ----------------------------------------------------------------------------------------------------
+
+    fn undo(&mut self) -> Vec<Command> {
+        let current = self.state();
+        match self.history.undo(current) {
+            Some(state) => self.restore(state),
+            None => Vec::new(),
+        }
+    }
+
+    fn redo(&mut self) -> Vec<Command> {
+        let current = self.state();
+        match self.history.redo(current) {
+            Some(state) => self.restore(state),
+            None => Vec::new(),
+        }
+    }
+
+    fn restore(&mut self, state: State) -> Vec<Command> {
+        let mut commands = self.interrupt();
+        let text_changes = state.head != self.head;
+        self.settings = state.settings;
+        self.what_if = false;
+        if text_changes {
+            self.stop_reason = None;
+            self.set_head(state.head);
+            self.adopt_path_of_another_model();
+        }
+        self.selected = state.selected.min(self.path.len());
+        self.follow = self.selected >= self.newest_step();
+        commands.extend(self.predict());
+        commands
+    }
+
+    // ---- models --------------------------------------------------------------------------------------------------
+
+    fn load_model(&mut self, source: ModelSource, device: crate::model::DeviceChoice) -> Vec<Command> {
+        let mut commands = self.interrupt();
+        if self.loading.is_some() {
+            commands.push(Command::CancelLoad);
+        }
+        self.loading = Some(Loading { name: source.name(), done_bytes: 0, total_bytes: 0, run_queued: false });
+        commands.push(Command::Load { source, device });
+        commands
+    }
+
+    /// Reads the text again where another model's tokens make it up: ids mean something only to their own model.
+    pub(super) fn adopt_path_of_another_model(&mut self) {
+        let (Some(model), Some(tokenizer)) = (self.model, self.tokenizer().cloned()) else { return };
+        if self.path_nodes().all(|node| node.model == model) {
+            return;
+        }
+        let text = self.layout.text.clone();
+        let ids = tokenizer.encode(&text);
+        self.path.clear();
+        self.head = Tree::ROOT;
+        self.rewrite(0, &ids);
+    }
+
+    fn recompute(&mut self) -> Vec<Command> {
+        if self.is_running() || self.loading.is_some() || self.is_too_long() {
+            return Vec::new();
+        }
+        let start = self.context_start();
+        let missing = self.path_nodes().skip(start).position(|node| !node.prediction.as_ref().is_some_and(|p| p.is_complete()));
+        match missing {
+            Some(from) => self.request_prediction(from),
+            None => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Taking in what the worker reports.
+
+use std::sync::Arc;
+
+use super::{
+    Activity, Change, Draw, Loading, Origin, Prefill, Session,
+    tree::{NewNode, NodeId},
+};
+use crate::{
+    prediction::{Phase, Prediction},
+    sampling::{Choice, SamplingSettings},
+    worker::{Command, Event, ModelInfo, StopReason},
+};
+
+impl Session {
+    /// Takes in one report at `now` (seconds), and returns what to ask of the worker next.
+    pub fn on_event(&mut self, event: Event, now: f64) -> Vec<Command> {
+        match event {
+            Event::Loading { name, done_bytes, total_bytes } => {
+                let run_queued = self.loading.as_ref().is_some_and(|loading| loading.run_queued);
+                self.loading = Some(Loading { name, done_bytes, total_bytes, run_queued });
+                Vec::new()
+            }
+            Event::Loaded(model) => self.on_loaded(model, now),
+            Event::LoadFailed { name, message } => {
+                self.notice = Some(format!("{name} could not be loaded. {message}"));
+                self.after_load(now)
+            }
+            Event::LoadCancelled { name } => {
+                self.notice = Some(format!("Loading {name} was cancelled."));
+                self.after_load(now)
+            }
+            Event::Predicted { epoch, first, predictions } if epoch == self.epoch => {
+                self.on_predicted(first, predictions);
+                Vec::new()
+            }
+            Event::Chosen { epoch, choice, settings } if epoch == self.epoch => {
+                self.on_chosen(choice, settings);
+                Vec::new()
+            }
+            Event::Stopped { epoch, reason } if epoch == self.epoch => self.on_stopped(reason),
+            Event::Failed { epoch, message } if epoch == self.epoch => {
+                self.activity = Activity::Idle;
+                self.notice = Some(message);
+                Vec::new()
+            }
+            Event::SelfCheck(summary) => {
+                self.self_check = Some(summary);
+                Vec::new()
+            }
+            Event::Predicted { .. } | Event::Chosen { .. } | Event::Stopped { .. } | Event::Failed { .. } => Vec::new(),
+        }
+    }
+
+    fn on_loaded(&mut self, model: Arc<ModelInfo>, now: f64) -> Vec<Command> {
+        let text = self.unread.take();
+        if self.model.is_some() {
+            self.history.end_burst();
+            self.record(Change::Model, now);
+        }
+        self.models.push(model);
+        self.model = Some(self.models.len() - 1);
+        if let Some(old) = self.empty_prediction.take() {
+            self.recorded_bytes -= old.bytes();
+        }
+        self.self_check = None;
+        self.last_timing = None;
+        self.prefill = None;
+        match text {
+            Some(text) => {
+                let ids = self.tokenizer().map(|tokenizer| tokenizer.encode(&text)).unwrap_or_default();
+                self.rewrite(0, &ids);
+            }
+            None => self.adopt_path_of_another_model(),
+        }
+        self.activity = Activity::Idle;
+        self.stop_reason = None;
+        self.selected = self.path.len();
+        self.follow = true;
+        self.after_load(now)
+    }
+
+    fn after_load(&mut self, now: f64) -> Vec<Command> {
+        let queued = self.loading.take().is_some_and(|loading| loading.run_queued);
+        if queued && self.model.is_some() { self.apply(super::Action::RunOrPause, now) } else { self.predict() }
+    }
+
+    fn on_predicted(&mut self, first: usize, predictions: Vec<Prediction>) {
+        self.predictions_received += predictions.len();
+        if let Some(prediction) = predictions.last() {
+            let timing = prediction.timing.clone();
+            if timing.phase == Phase::Prefill {
+                let prefill = self.prefill.get_or_insert_default();
+                *prefill = Prefill {
+                    tokens: prefill.tokens + timing.rows,
+                    chunks: prefill.chunks + 1,
+                    model_ms: prefill.model_ms + timing.model_ms,
+                    record_ms: prefill.record_ms + timing.record_ms,
+                };
+            }
+            self.last_timing = Some(timing);
+        }
+        let start = self.context_start();
+        for (offset, prediction) in predictions.into_iter().enumerate() {
+            match self.path.get(start + first + offset) {
+                Some(&node) => self.attach(node, prediction),
+                None if self.path.is_empty() => {
+                    self.recorded_bytes += prediction.bytes();
+                    self.empty_prediction = Some(prediction);
+                }
+                None => {}
+            }
+        }
+        self.enforce_budget();
+    }
+
+    /// Puts a prediction on record.
+    pub(super) fn attach(&mut self, node: NodeId, prediction: Prediction) {
+        self.recorded_bytes += prediction.bytes();
+        self.recorded_bytes -= self.tree.set_prediction(node, prediction);
+    }
+
+    fn on_chosen(&mut self, choice: Choice, settings: Arc<SamplingSettings>) {
+        let Some(model) = self.model else { return };
+        let origin = if choice.u.is_some() { Origin::Sampled } else { Origin::Greedy };
+        let draw = Some(Draw { settings, u: choice.u, redraw: choice.redraw });
+        let head = self.tree.child(self.head, NewNode { token: choice.id, model, origin, draw, outside: false });
+        self.head = head;
+        self.path.push(head);
+        self.read_path();
+        self.run.appended += 1;
+        if self.follow {
+            self.selected = self.newest_step();
+        }
+    }
+
+    fn on_stopped(&mut self, reason: Option<StopReason>) -> Vec<Command> {
+        let left = self.run.budget.saturating_sub(self.run.appended);
+        match (self.activity, reason) {
+            (Activity::Predicting, _) => self.activity = Activity::Idle,
+            (Activity::Ending { pause: true }, Some(StopReason::Stopped)) if left > 0 => self.activity = Activity::Paused,
+            // A step's own budget is one token; the run it belongs to has more.
+            (Activity::Running | Activity::Ending { pause: true }, Some(StopReason::MaxNewTokens)) if left > 0 => {
+                self.activity = Activity::Paused;
+            }
+            _ => {
+                self.activity = Activity::Idle;
+                self.stop_reason = reason;
+            }
+        }
+        self.predict()
+    }
+}

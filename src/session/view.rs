@@ -1,0 +1,101 @@
+//! The shown step: one prediction under one set of sampling settings, with the token that was chosen from it.
+//!
+//! Worked out once for each step and settings, on the window's thread, and read by every panel.
+
+use std::sync::Arc;
+
+use super::tree::{NodeId, Origin};
+use crate::{
+    prediction::{AttentionRow, LogitsRow},
+    sampling::{Distribution, Filter, SamplingSettings, rank, top},
+};
+
+/// Rows of the Next token panel.
+pub const TOP_ROWS: usize = 20;
+
+/// One token of the shown distribution.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TokenRow {
+    pub id: u32,
+    pub logit: f32,
+    /// Model P: softmax at temperature 1 over the whole vocabulary.
+    pub prob: f64,
+    /// 1 for the largest logit.
+    pub rank: usize,
+    /// Probability under *drawn from*; `None` where a filter cut the token.
+    pub drawn_from: Option<f64>,
+    /// The filter that cut the token.
+    pub cut_by: Option<Filter>,
+}
+
+/// The token that follows the shown prediction in the text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chosen {
+    pub row: TokenRow,
+    pub origin: Origin,
+    /// The drawn number, for sampled tokens.
+    pub u: Option<f64>,
+    pub redraw: u32,
+}
+
+/// Everything the panels show of one step.
+#[derive(Debug)]
+pub struct StepView {
+    /// Number of tokens that the prediction was made from, counted from the start of the text.
+    pub step: usize,
+    pub logits: Arc<LogitsRow>,
+    pub attention: Option<Arc<AttentionRow>>,
+    /// The settings that `distribution` shows.
+    pub settings: Arc<SamplingSettings>,
+    /// The settings that the token was drawn with, where they differ from the shown ones.
+    pub drawn_with: Option<Arc<SamplingSettings>>,
+    pub distribution: Distribution,
+    pub chosen: Option<Chosen>,
+    /// The [`TOP_ROWS`] most likely tokens, most likely first.
+    pub top: Vec<TokenRow>,
+}
+
+/// What a [`StepView`] was made from; while it stays the same, so does the view.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ViewKey {
+    pub node: Option<NodeId>,
+    pub step: usize,
+    pub chosen: Option<NodeId>,
+    pub settings: Arc<SamplingSettings>,
+    pub has_attention: bool,
+    pub epoch_of_prediction: usize,
+}
+
+impl StepView {
+    pub(super) fn row_of(logits: &LogitsRow, distribution: &Distribution, id: u32) -> TokenRow {
+        TokenRow {
+            id,
+            logit: logits.values.get(id as usize).copied().unwrap_or(f32::NAN),
+            prob: logits.prob(id),
+            rank: rank(&logits.values, id),
+            drawn_from: distribution.prob(id),
+            cut_by: distribution.cut_by(id),
+        }
+    }
+
+    /// Any token's row.
+    pub fn row(&self, id: u32) -> TokenRow {
+        Self::row_of(&self.logits, &self.distribution, id)
+    }
+
+    pub(super) fn top_rows(logits: &LogitsRow, distribution: &Distribution) -> Vec<TokenRow> {
+        top(&logits.values, TOP_ROWS)
+            .into_iter()
+            .map(|id| Self::row_of(logits, distribution, id))
+            .collect()
+    }
+
+    /// Share of model P that the [`Self::top`] rows hold together.
+    pub fn top_mass(&self) -> f64 {
+        self.top.iter().map(|row| row.prob).sum()
+    }
+
+    pub fn is_what_if(&self) -> bool {
+        self.drawn_with.is_some()
+    }
+}

@@ -1,0 +1,296 @@
+//! The model with its KV cache, and the generation loop: predict → select → append → repeat until a stop.
+//!
+//! The same loop serves the window (on the worker's thread) and the command line (on its own).
+
+use std::{ops::ControlFlow, path::Path, sync::Arc, time::Instant};
+
+use super::{Control, Event, Live, ModelInfo, RunRequest, StopReason};
+use crate::{
+    model::{
+        ComputeDevice, DeviceChoice, Gpt2, KvCache, Logits, ModelError, ModelSource, Record, built_in_tokenizer_json,
+        folder_tokenizer_json,
+    },
+    prediction::{LogitsRow, Phase, Prediction},
+    sampling::select,
+    tokenizer::{StreamDecoder, Tokenizer, TokenizerError},
+};
+
+/// Most tokens that one prefill pass takes: its logits stay below WebGPU's storage-binding limit.
+pub const PREFILL_CHUNK: usize = 256;
+
+/// Why the engine could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    #[error(transparent)]
+    Tokenizer(#[from] TokenizerError),
+    #[error("a random model has no tokenizer: give token ids")]
+    NoTokenizer,
+}
+
+/// A loaded model and the keys and values of the tokens it has seen.
+pub struct Engine {
+    pub gpt2: Gpt2,
+    pub device: ComputeDevice,
+    cache: KvCache,
+    /// The tokens whose keys and values are in `cache`.
+    cached: Vec<u32>,
+    use_cache: bool,
+    end_of_text: Option<u32>,
+    tokenizer: Option<Tokenizer>,
+}
+
+impl Engine {
+    /// Reads a model and puts it on a device. `progress` is called with bytes read and bytes in all.
+    ///
+    /// # Errors
+    /// Where the folder does not hold a GPT-2 that can be read, or the device cannot be had; also when `progress` breaks.
+    pub fn load(
+        source: &ModelSource,
+        device: DeviceChoice,
+        progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
+    ) -> Result<(Self, ModelInfo), EngineError> {
+        let engine = Self::load_without_tokenizer(source, device, progress, Instant::now())?;
+        Self::with_tokenizer(engine, source)
+    }
+
+    /// The same for work on token ids alone, which needs no tokenizer.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn load_for_ids(source: &ModelSource, device: DeviceChoice) -> Result<Self, EngineError> {
+        Ok(Self::load_without_tokenizer(source, device, &mut |_, _| ControlFlow::Continue(()), Instant::now())?.0)
+    }
+
+    fn load_without_tokenizer(
+        source: &ModelSource,
+        device: DeviceChoice,
+        progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
+        started: Instant,
+    ) -> Result<(Self, Instant), EngineError> {
+        let device = ComputeDevice::open(device)?;
+        let gpt2 = Gpt2::load(source, &device, progress)?;
+        let cache = gpt2.new_cache();
+        let end_of_text = gpt2.config.eos_token_id;
+        let engine = Self { gpt2, device, cache, cached: Vec::new(), use_cache: true, end_of_text, tokenizer: None };
+        Ok((engine, started))
+    }
+
+    fn with_tokenizer((mut engine, started): (Self, Instant), source: &ModelSource) -> Result<(Self, ModelInfo), EngineError> {
+        let tokenizer = match source {
+            ModelSource::BuiltIn => Tokenizer::from_json(built_in_tokenizer_json())?,
+            ModelSource::Folder(folder) => Tokenizer::from_json(&folder_tokenizer_json(folder)?)?,
+            ModelSource::Random(..) => return Err(EngineError::NoTokenizer),
+        };
+        let config = &engine.gpt2.config;
+        let in_table = |id: &u32| (*id as usize) < config.vocab_size;
+        engine.end_of_text = config.eos_token_id.filter(in_table).or_else(|| tokenizer.end_of_text().filter(in_table));
+        engine.tokenizer = Some(tokenizer.clone());
+        let info = ModelInfo {
+            name: source.name(),
+            source: source.clone(),
+            tokenizer,
+            n_layer: config.n_layer,
+            n_head: config.n_head,
+            n_embd: config.n_embd,
+            n_ctx: config.n_ctx,
+            vocab_size: config.vocab_size,
+            end_of_text: engine.end_of_text,
+            parameters: config.parameters(),
+            device: engine.device.name.clone(),
+            device_why: engine.device.why.clone(),
+            precision: "f32",
+            load_ms: started.elapsed().as_secs_f64() * 1e3,
+        };
+        Ok((engine, info))
+    }
+
+    /// Recomputes the whole sequence at every step, as generation without a KV cache does.
+    pub fn without_cache(mut self) -> Self {
+        self.use_cache = false;
+        self
+    }
+
+    pub fn end_of_text(&self) -> Option<u32> {
+        self.end_of_text
+    }
+
+    pub fn n_ctx(&self) -> usize {
+        self.gpt2.config.n_ctx
+    }
+
+    /// Predicts after every context position from `from` on, in chunks of at most [`PREFILL_CHUNK`] tokens;
+    /// `on_chunk` gets each chunk's first position and predictions, and may break. Tokens before `from` are put
+    /// through the model only where the KV cache lacks them.
+    ///
+    /// # Errors
+    /// Where an id lies outside the vocabulary, the context is longer than `n_ctx`, or the device fails.
+    pub fn predict(
+        &mut self,
+        context: &[u32],
+        from: usize,
+        record_attention: bool,
+        on_chunk: &mut dyn FnMut(usize, Vec<Prediction>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, EngineError> {
+        let shared = self.cached.iter().zip(context).take_while(|(a, b)| a == b).count();
+        let mut at = if self.use_cache { shared.min(from) } else { 0 };
+        self.cache.truncate(at);
+        self.cached.truncate(at);
+        while at < context.len() {
+            // A chunk lies wholly before `from` or wholly after it.
+            let end = if at < from { from.min(at + PREFILL_CHUNK) } else { context.len().min(at + PREFILL_CHUNK) };
+            let wanted = at >= from;
+            let record = Record {
+                logits: if wanted { Logits::All } else { Logits::None },
+                attention: wanted && record_attention,
+                scores: false,
+                hidden: false,
+            };
+            let phase = if end - at == 1 && at > 0 { Phase::Decode } else { Phase::Prefill };
+            let pass = match self.gpt2.forward(&context[at..end], &mut self.cache, &record) {
+                Ok(pass) => pass,
+                Err(error) => {
+                    self.forget();
+                    return Err(error.into());
+                }
+            };
+            self.cached.extend_from_slice(&context[at..end]);
+            if wanted {
+                let config = &self.gpt2.config;
+                let predictions = Prediction::from_pass(pass, config.n_head, config.vocab_size, phase);
+                if on_chunk(at, predictions).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            at = end;
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Empties the KV cache: after a failure nothing in it can be relied on.
+    pub fn forget(&mut self) {
+        self.cache = self.gpt2.new_cache();
+        self.cached.clear();
+    }
+
+    /// Runs the generation loop until a stop, and says why it stopped.
+    ///
+    /// Each token is reported as [`Event::Chosen`] as soon as it is chosen, and the prediction after it, made
+    /// even for the last one, as [`Event::Predicted`].
+    ///
+    /// # Errors
+    /// As [`Self::predict`].
+    pub fn generate(
+        &mut self,
+        request: RunRequest,
+        control: &mut dyn Control,
+        emit: &mut dyn FnMut(Event),
+    ) -> Result<StopReason, EngineError> {
+        let RunRequest { epoch, context: mut ids, from, open, continuation, budget, settings, pace } = request;
+        let mut live = Live { settings, pace };
+        let mut row = open;
+        let from = if row.is_none() { from.min(ids.len().saturating_sub(1)) } else { from };
+        if self.predict_reporting(epoch, &ids, from, control, emit, &mut row)?.is_break() {
+            return Ok(StopReason::Stopped);
+        }
+        let mut stops = StopMatcher::new(self.tokenizer.clone(), &ids[ids.len() - continuation.min(ids.len())..]);
+        let mut appended = 0;
+        let mut last_token_at: Option<Instant> = None;
+        loop {
+            if appended >= budget {
+                return Ok(StopReason::MaxNewTokens);
+            }
+            if ids.len() >= self.n_ctx() {
+                return Ok(StopReason::ContextFull);
+            }
+            if control.wait(last_token_at, &mut live).is_break() {
+                return Ok(StopReason::Stopped);
+            }
+            last_token_at = Some(Instant::now());
+            let Some(logits) = row.take() else { return Ok(StopReason::Stopped) };
+
+            let choice = select(&logits.values, &ids, &live.settings, ids.len() as u64, 0);
+            ids.push(choice.id);
+            appended += 1;
+            let id = choice.id;
+            emit(Event::Chosen { epoch, choice, settings: live.settings.clone() });
+
+            let last = ids.len() - 1;
+            // A decode step is one pass: it is not interrupted.
+            self.predict_reporting(epoch, &ids, last, &mut super::Uncontrolled, emit, &mut row)?;
+            if Some(id) == self.end_of_text {
+                return Ok(StopReason::EndOfText);
+            }
+            if stops.push(id, &live.settings.stop) {
+                return Ok(StopReason::StopString);
+            }
+        }
+    }
+
+    /// [`Self::predict`] that reports each chunk and leaves the last logits in `row`.
+    fn predict_reporting(
+        &mut self,
+        epoch: u64,
+        ids: &[u32],
+        from: usize,
+        control: &mut dyn Control,
+        emit: &mut dyn FnMut(Event),
+        row: &mut Option<Arc<LogitsRow>>,
+    ) -> Result<ControlFlow<()>, EngineError> {
+        self.predict(ids, from, true, &mut |first, predictions| {
+            if let Some(logits) = predictions.last().and_then(|prediction| prediction.logits.clone()) {
+                *row = Some(logits);
+            }
+            emit(Event::Predicted { epoch, first, predictions });
+            control.check()
+        })
+    }
+}
+
+/// Finds stop strings in the decoded continuation, across tokens.
+struct StopMatcher {
+    tokenizer: Option<Tokenizer>,
+    decoder: StreamDecoder,
+    text: String,
+}
+
+impl StopMatcher {
+    fn new(tokenizer: Option<Tokenizer>, continuation: &[u32]) -> Self {
+        let mut matcher = Self { tokenizer, decoder: StreamDecoder::default(), text: String::new() };
+        for &id in continuation {
+            matcher.push(id, &[]);
+        }
+        matcher
+    }
+
+    /// Adds a token; true when the text that it completes holds a stop string that ends in this token.
+    fn push(&mut self, id: u32, stop: &[String]) -> bool {
+        let Some(tokenizer) = &self.tokenizer else { return false };
+        let before = self.text.len();
+        self.text.push_str(&self.decoder.push(tokenizer, id));
+        stop.iter().filter(|stop| !stop.is_empty()).any(|stop| {
+            let mut start = before.saturating_sub(stop.len());
+            while !self.text.is_char_boundary(start) {
+                start -= 1;
+            }
+            self.text[start..].match_indices(stop.as_str()).any(|(at, found)| start + at + found.len() > before)
+        })
+    }
+}
+
+impl ModelSource {
+    /// What the window calls the model.
+    pub fn name(&self) -> String {
+        match self {
+            Self::BuiltIn => "storyteller".to_owned(),
+            Self::Folder(folder) => folder_name(folder),
+            Self::Random(..) => "random weights".to_owned(),
+        }
+    }
+}
+
+fn folder_name(folder: &Path) -> String {
+    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    folder.file_name().map_or_else(|| folder.display().to_string(), |name| name.to_string_lossy().into_owned())
+}

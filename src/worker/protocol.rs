@@ -1,0 +1,159 @@
+//! What the window and the worker thread say to each other: plain numbers, never a compute handle.
+//!
+//! Every request carries the `epoch` of the session that made it; events of an older epoch are about a
+//! sequence that no longer stands and are ignored.
+
+use std::sync::Arc;
+
+use crate::{
+    model::{DeviceChoice, ModelSource},
+    prediction::{LogitsRow, Prediction},
+    sampling::{Choice, SamplingSettings},
+    tokenizer::Tokenizer,
+};
+
+/// What the window asks of the worker.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Load a model; the previous one stays until the new one is ready, and for good when loading fails.
+    Load { source: ModelSource, device: DeviceChoice },
+    /// Give up the load in progress.
+    CancelLoad,
+    /// Predict after every context position from `from` on.
+    Predict { epoch: u64, context: Vec<u32>, from: usize },
+    /// Predict → select → append → repeat until a stop.
+    Run(RunRequest),
+    /// New settings for the run in progress, from its next token on.
+    Settings(Arc<SamplingSettings>),
+    /// New pace for the run in progress.
+    Pace(Pace),
+    /// End the run or the prefill in progress at the next token or chunk.
+    Stop,
+    /// Compare devices, and cached with uncached decoding, on the loaded model.
+    SelfCheck,
+}
+
+/// One call of the generation loop.
+#[derive(Clone, Debug)]
+pub struct RunRequest {
+    pub epoch: u64,
+    /// The sequence so far, at least one token and at most `n_ctx`.
+    pub context: Vec<u32>,
+    /// First context position whose prediction is not on record.
+    pub from: usize,
+    /// The recorded logits after the last token, if any: what is shown is what is drawn from.
+    pub open: Option<Arc<LogitsRow>>,
+    /// How many of the last context tokens belong to the continuation that stop strings are matched in.
+    pub continuation: usize,
+    /// Tokens to append at most.
+    pub budget: usize,
+    pub settings: Arc<SamplingSettings>,
+    pub pace: Pace,
+}
+
+/// What the worker reports.
+#[derive(Debug)]
+pub enum Event {
+    /// Bytes of weights read so far.
+    Loading { name: String, done_bytes: u64, total_bytes: u64 },
+    Loaded(Arc<ModelInfo>),
+    LoadFailed { name: String, message: String },
+    LoadCancelled { name: String },
+    /// Predictions after the context positions `first`, `first + 1`, ….
+    Predicted { epoch: u64, first: usize, predictions: Vec<Prediction> },
+    /// The loop appended a token; the prediction after it follows.
+    Chosen { epoch: u64, choice: Choice, settings: Arc<SamplingSettings> },
+    /// A prediction or a run ended; `None` after a plain prediction.
+    Stopped { epoch: u64, reason: Option<StopReason> },
+    /// A request could not be carried out.
+    Failed { epoch: u64, message: String },
+    SelfCheck(SelfCheckSummary),
+}
+
+/// The outcome of a self-check, as the status line shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SelfCheckSummary {
+    pub passed: bool,
+    /// One line for each comparison.
+    pub lines: Vec<String>,
+}
+
+/// Why a run ended, in the order in which the reasons are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    EndOfText,
+    StopString,
+    MaxNewTokens,
+    ContextFull,
+    Stopped,
+}
+
+impl StopReason {
+    /// For the status line.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::EndOfText => "end of text",
+            Self::StopString => "stop string",
+            Self::MaxNewTokens => "max new tokens",
+            Self::ContextFull => "context full",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+/// How fast a run appends tokens; never part of a reported time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Pace {
+    TokensPerSecond(u32),
+    #[default]
+    Unlimited,
+}
+
+impl Pace {
+    pub const CHOICES: [Self; 6] = [
+        Self::TokensPerSecond(1),
+        Self::TokensPerSecond(2),
+        Self::TokensPerSecond(5),
+        Self::TokensPerSecond(10),
+        Self::TokensPerSecond(20),
+        Self::Unlimited,
+    ];
+
+    pub fn label(self) -> String {
+        match self {
+            Self::TokensPerSecond(1) => "1 token/s".to_owned(),
+            Self::TokensPerSecond(n) => format!("{n} tokens/s"),
+            Self::Unlimited => "as fast as it goes".to_owned(),
+        }
+    }
+
+    /// Least time between two tokens.
+    pub fn interval(self) -> std::time::Duration {
+        match self {
+            Self::TokensPerSecond(n) => std::time::Duration::from_secs_f64(1.0 / f64::from(n.max(1))),
+            Self::Unlimited => std::time::Duration::ZERO,
+        }
+    }
+}
+
+/// A loaded model, as everything outside the worker knows it.
+#[derive(Clone, Debug)]
+pub struct ModelInfo {
+    /// "storyteller", or the folder's name.
+    pub name: String,
+    pub source: ModelSource,
+    pub tokenizer: Tokenizer,
+    pub n_layer: usize,
+    pub n_head: usize,
+    pub n_embd: usize,
+    pub n_ctx: usize,
+    pub vocab_size: usize,
+    pub end_of_text: Option<u32>,
+    pub parameters: u64,
+    /// The compute device's name, and why it was taken.
+    pub device: String,
+    pub device_why: String,
+    pub precision: &'static str,
+    pub load_ms: f64,
+}
