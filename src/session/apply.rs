@@ -79,7 +79,7 @@ impl Session {
     }
 
     /// Keeps the first `kept` nodes of the path and adds typed ones for the rest of `ids`.
-    fn rewrite(&mut self, kept: usize, ids: &[u32]) {
+    pub(super) fn rewrite(&mut self, kept: usize, ids: &[u32]) {
         let Some(model) = self.model else { return };
         let old: Vec<_> = self.path.iter().map(|&id| self.tree.node(id).origin).collect();
         let cut_in_head = kept < self.context_start() && kept < ids.len();

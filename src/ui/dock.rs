@@ -105,7 +105,7 @@ fn wide() -> Tree<Panel> {
     rows.shares.set_share(columns, 0.81);
     rows.shares.set_share(timeline, 0.19);
     let root = tiles.insert_container(rows);
-    Tree::new("wide", root, tiles)
+    Tree::new(egui::Id::unique("wide layout"), root, tiles)
 }
 
 fn tabbed() -> Tree<Panel> {
@@ -123,7 +123,7 @@ fn tabbed() -> Tree<Panel> {
     columns.shares.set_share(left, 0.42);
     columns.shares.set_share(right, 0.58);
     let root = tiles.insert_container(columns);
-    Tree::new("tabbed", root, tiles)
+    Tree::new(egui::Id::unique("tabbed layout"), root, tiles)
 }
 
 fn shares(tiles: &mut Tiles<Panel>, dir: LinearDir, panels: &[(Panel, f32)]) -> TileId {

@@ -90,3 +90,11 @@ pub struct PanelState {
     #[serde(skip)]
     pub hovered_token: Option<usize>,
 }
+
+impl PanelState {
+    /// Esc: whatever is pinned is let go.
+    pub fn release_pins(&mut self) {
+        self.attention.release_pins();
+        self.logits.release_pins();
+    }
+}

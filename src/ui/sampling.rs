@@ -95,9 +95,17 @@ fn stop_strings(ui: &mut Ui, settings: &mut SamplingSettings) {
         if let Some(index) = remove {
             settings.stop.remove(index);
         }
-        if ui.button("Add").clicked() {
-            settings.stop.push(String::new());
-        }
+        // An empty stop string would stop every run at once: a new one is a draft until it says something.
+        let draft_id = ui.scope_id().with("draft");
+        let mut draft = ui.data_mut(|data| data.get_temp::<String>(draft_id).unwrap_or_default());
+        ui.horizontal(|ui| {
+            let field = ui.add(egui::TextEdit::singleline(&mut draft).desired_width(180.0).hint_text("new stop string"));
+            let entered = field.lost_focus() && ui.input(|input| input.key_pressed(egui::Key::Enter));
+            if (ui.button("Add").clicked() || entered) && !draft.is_empty() {
+                settings.stop.push(unescape(&std::mem::take(&mut draft)));
+            }
+        });
+        ui.data_mut(|data| data.insert_temp(draft_id, draft));
     });
 }
 

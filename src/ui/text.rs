@@ -9,7 +9,7 @@ use crate::session::{Action, Origin, Session};
 
 /// The editor's egui id: the window sends keys there.
 pub fn editor_id() -> egui::Id {
-    egui::Id::new("prompt editor")
+    egui::Id::unique("prompt editor")
 }
 
 pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> egui::Response {

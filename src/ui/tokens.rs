@@ -67,7 +67,7 @@ fn chips(ui: &mut Ui, ctx: &mut PanelContext, viewport: Rect) {
             continue;
         }
         let rect = chip.rect.translate(area.min.to_vec2());
-        let response = ui.interact(rect, ui.id().with(("chip", index)), Sense::click());
+        let response = ui.interact(rect, ui.scope_id().with(("chip", index)), Sense::click());
         let node = ctx.session.node(index);
         let name = chip_name(ctx, index, node);
         response.widget_info(|| egui::WidgetInfo::selected(egui::Role::Button, true, is_selected, &name));
@@ -83,7 +83,7 @@ fn chips(ui: &mut Ui, ctx: &mut PanelContext, viewport: Rect) {
             });
             if let Some(step) = step {
                 ctx.actions.push(Action::Select(step));
-                ui.memory_mut(|memory| memory.request_focus(ui.id().with(("chip", step))));
+                ui.memory_mut(|memory| memory.request_focus(ui.scope_id().with(("chip", step))));
             }
         }
         if response.hovered() {
