@@ -136,7 +136,7 @@ fn sum(values: &[f32]) -> f32 {
 
 /// The same on a GPU: sums of tensors of as many bytes together, until one number is read back.
 fn gpu_read_ms(device: &ComputeDevice, bytes: u64, limit: u64) -> Result<f64, ModelError> {
-    let piece = limit.min(64 << 20).max(4);
+    let piece = limit.clamp(4, 64 << 20);
     let pieces = bytes.div_ceil(piece).max(1);
     let values = Tensor::<1>::ones([(piece / 4) as usize], &device.burn);
     let sync = || {

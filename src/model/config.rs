@@ -119,7 +119,10 @@ impl Gpt2Config {
         let n_embd = keys.size(&["n_embd", "hidden_size"], MAX_EMBD)?;
         let config = Self {
             vocab_size: keys.size(&["vocab_size"], MAX_VOCAB)?,
-            n_ctx: keys.size(&["n_positions", "n_ctx", "max_position_embeddings"], MAX_CTX)?,
+            n_ctx: keys.size(
+                &["n_positions", "n_ctx", "max_position_embeddings"],
+                MAX_CTX,
+            )?,
             n_embd,
             n_layer: keys.size(&["n_layer", "num_hidden_layers"], MAX_LAYER)?,
             n_head: keys.size(&["n_head", "num_attention_heads"], MAX_EMBD)?,

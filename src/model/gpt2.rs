@@ -166,7 +166,11 @@ impl Gpt2 {
             streams.push(residual);
         }
         let recorded = record_attention || record.hidden;
-        let (attention, hidden, residual_final) = read_record(attended, streams, past)?;
+        let Recorded {
+            attention,
+            hidden,
+            residual_final,
+        } = read_record(attended, streams, past)?;
         cache.advance(rows);
         Ok(Pass {
             past,
@@ -213,8 +217,7 @@ impl Gpt2 {
     /// # Shapes
     /// - output: `[rows, past + rows]`
     fn mask(&self, past: usize, rows: usize) -> Option<Tensor<2, Bool>> {
-        (rows > 1)
-            .then(|| Tensor::tril_mask([rows, past + rows], past as i64, &self.device))
+        (rows > 1).then(|| Tensor::tril_mask([rows, past + rows], past as i64, &self.device))
     }
 
     /// Logits of normalised rows, piece by piece so that none exceeds the binding limit, read back
@@ -266,6 +269,14 @@ impl Gpt2 {
     }
 }
 
+/// The recorded part of a [`Pass`].
+#[derive(Default)]
+struct Recorded {
+    attention: Vec<LayerAttention>,
+    hidden: Vec<f32>,
+    residual_final: Vec<f32>,
+}
+
 /// Read attention and hidden states back in one go.
 ///
 /// `streams` are the embeddings, the stream after each block but the last, the normed one, and the
@@ -274,9 +285,9 @@ fn read_record(
     attended: Vec<Attended>,
     streams: Vec<Tensor<2>>,
     past: usize,
-) -> Result<(Vec<LayerAttention>, Vec<f32>, Vec<f32>), ModelError> {
+) -> Result<Recorded, ModelError> {
     if attended.is_empty() && streams.is_empty() {
-        return Ok(Default::default());
+        return Ok(Recorded::default());
     }
     let mut transaction = Transaction::default();
     let mut has_scores = Vec::new();
@@ -311,7 +322,11 @@ fn read_record(
     }
     let mut streams: Vec<Vec<f32>> = parts.collect();
     let residual_final = streams.pop().unwrap_or_default();
-    Ok((attention, streams.concat(), residual_final))
+    Ok(Recorded {
+        attention,
+        hidden: streams.concat(),
+        residual_final,
+    })
 }
 
 /// Rows of `[n_head, rows, past + rows]` weights, given that there are `n_head * rows` row sums.

@@ -31,9 +31,7 @@ impl LayerCache {
         [(&mut self.key, key), (&mut self.value, value)].map(|(buffer, new)| {
             let [heads, rows, head_dim] = new.dims();
             let written = match buffer.take() {
-                Some(old) => {
-                    old.slice_assign(s![0..heads, past..past + rows, 0..head_dim], new)
-                }
+                Some(old) => old.slice_assign(s![0..heads, past..past + rows, 0..head_dim], new),
                 // Unreachable after `reserve`; still the right answer for an empty cache.
                 None => new,
             };
@@ -48,7 +46,7 @@ impl LayerCache {
                 Some(old) if len > 0 => {
                     let [heads, _, head_dim] = shape;
                     let ranges = s![0..heads, 0..len, 0..head_dim];
-                    let kept = old.slice(ranges.clone());
+                    let kept = old.slice(ranges);
                     empty.slice_assign(ranges, kept)
                 }
                 _ => empty,

@@ -145,7 +145,9 @@ impl Block {
         cache: &mut LayerCache,
         context: &BlockContext,
     ) -> (Tensor<2>, Attended) {
-        let attended = self.attn.forward(self.ln_1.forward(x.clone()), cache, context);
+        let attended = self
+            .attn
+            .forward(self.ln_1.forward(x.clone()), cache, context);
         let x = x + self.attn.c_proj.forward(attended.context.clone(), None);
         let inner = self
             .mlp

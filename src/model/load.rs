@@ -5,6 +5,7 @@
 //! worker's thread; `progress` is called between pieces of about a megabyte and may cancel.
 
 use std::{
+    collections::HashSet,
     ops::ControlFlow,
     path::{Path, PathBuf},
 };
@@ -166,7 +167,10 @@ fn check_device(config: &Gpt2Config, device: &ComputeDevice) -> Result<(), Model
 enum Weights {
     Files(SafetensorsFiles),
     /// Uniform numbers with GPT-2's standard deviation; `tensors` counts those made so far.
-    Random { seed: u64, tensors: u64 },
+    Random {
+        seed: u64,
+        tensors: u64,
+    },
 }
 
 struct Loader<'a> {
@@ -189,8 +193,9 @@ impl Loader<'_> {
             self.total = 4 * self.config.parameters();
             return Ok(!self.config.tie_word_embeddings);
         };
+        let known: HashSet<&str> = wanted.iter().map(|(name, _)| name.as_str()).collect();
         for name in files.names() {
-            let known = wanted.iter().any(|(wanted, _)| wanted == name)
+            let known = known.contains(name)
                 || matches!(name, "lm_head.weight" | "lm_head.bias")
                 || is_mask(name, self.config.n_layer);
             if !known {
@@ -285,12 +290,7 @@ impl Loader<'_> {
         })
     }
 
-    fn conv1d(
-        &mut self,
-        name: &str,
-        inputs: usize,
-        outputs: usize,
-    ) -> Result<Conv1d, ModelError> {
+    fn conv1d(&mut self, name: &str, inputs: usize, outputs: usize) -> Result<Conv1d, ModelError> {
         let weight = self.values(&format!("{name}.weight"), 0, inputs * outputs)?;
         let bias = self.values(&format!("{name}.bias"), 0, outputs)?;
         let weight = if self.transpose {
@@ -406,7 +406,10 @@ fn tensor_list(config: &Gpt2Config) -> Vec<(String, Vec<usize>)> {
 
 /// `h.N.attn.bias` and `h.N.attn.masked_bias`: the causal mask that old checkpoints carry along.
 fn is_mask(name: &str, n_layer: usize) -> bool {
-    let Some((layer, part)) = name.strip_prefix("h.").and_then(|rest| rest.split_once('.')) else {
+    let Some((layer, part)) = name
+        .strip_prefix("h.")
+        .and_then(|rest| rest.split_once('.'))
+    else {
         return false;
     };
     matches!(part, "attn.bias" | "attn.masked_bias")

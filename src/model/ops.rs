@@ -71,7 +71,9 @@ fn flex_linear(
         return None;
     }
     let start = weight.layout().start_offset();
-    let weight = weight.storage::<f32>().get(start..start + inputs * outputs)?;
+    let weight = weight
+        .storage::<f32>()
+        .get(start..start + inputs * outputs)?;
     let x = flex_tensor(x.clone())?.to_contiguous();
     let bias = match bias {
         Some(bias) => Some(flex_tensor(bias.clone())?.to_contiguous()),
@@ -158,7 +160,7 @@ pub(crate) fn attend(
     let total = past + rows;
     let seen = s![0..n_head, 0..total, 0..head_dim];
     let query = split_heads(qkv.slice(s![0..rows, 0..n_head * head_dim]), n_head);
-    let key = key.slice(seen.clone()).swap_dims(1, 2); // [n_head, head_dim, total]
+    let key = key.slice(seen).swap_dims(1, 2); // [n_head, head_dim, total]
     let mut scores = query.matmul(key) * scale; // [n_head, rows, total]
     if let Some(mask) = mask {
         let mask = mask.clone().unsqueeze::<3>().expand([n_head, rows, total]);
@@ -171,9 +173,7 @@ pub(crate) fn attend(
     let weights = powers / sum.clone();
     let context = weights.clone().matmul(value.slice(seen)); // [n_head, rows, head_dim]
     Attended {
-        context: context
-            .swap_dims(0, 1)
-            .reshape([rows, n_head * head_dim]),
+        context: context.swap_dims(0, 1).reshape([rows, n_head * head_dim]),
         weights,
         max,
         sum,

@@ -168,7 +168,8 @@ impl Difference {
             let seen = part.past + part.rows;
             for head in 0..heads {
                 for row in 0..part.rows {
-                    let a_row = &a.weights[(head * whole.rows + first + row) * whole.rows..][..seen];
+                    let a_row =
+                        &a.weights[(head * whole.rows + first + row) * whole.rows..][..seen];
                     let b_row = &b.weights[(head * part.rows + row) * seen..][..seen];
                     for (a, b) in a_row.iter().zip(b_row) {
                         difference.attention = worse(difference.attention, (a - b).abs());
@@ -190,8 +191,7 @@ impl Difference {
 
     fn row(self, name: String) -> CheckRow {
         let limit = LOGIT_LIMIT * self.largest_logit.max(1.0);
-        let passed =
-            self.logit <= limit && self.attention <= ATTENTION_LIMIT && self.greedy == 0;
+        let passed = self.logit <= limit && self.attention <= ATTENTION_LIMIT && self.greedy == 0;
         let greedy = match self.greedy {
             0 => "greedy ids equal".to_owned(),
             n => format!("{n} greedy ids differ"),
@@ -202,7 +202,11 @@ impl Difference {
                 "max |Δlogit| {:.1e} (limit {limit:.1e}), max |Δattention| {:.1e} (limit {ATTENTION_LIMIT:.0e}), {greedy}",
                 self.logit, self.attention
             ),
-            outcome: if passed { Outcome::Passed } else { Outcome::Failed },
+            outcome: if passed {
+                Outcome::Passed
+            } else {
+                Outcome::Failed
+            },
         }
     }
 }
