@@ -20,7 +20,7 @@ use burn::tensor::{
 use super::error::ModelError;
 
 /// What the user asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub enum DeviceChoice {
     /// A real GPU where there is one, else the CPU.
     #[default]
