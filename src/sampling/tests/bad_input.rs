@@ -23,6 +23,16 @@ fn a_tiny_temperature_gives_numbers() {
         );
         // No draw, however close to 1, falls on a token without probability.
         assert_eq!((d.choose(0.0), d.choose(0.5), d.choose(1.0)), (1, 3, 3));
+        // Also where nothing is cut and such tokens follow.
+        let d = Distribution::new(
+            &z,
+            &[],
+            &SamplingSettings {
+                temperature,
+                ..off()
+            },
+        );
+        assert_eq!((d.kept().len(), d.choose(1.0), d.choose(2.0)), (4, 3, 3));
     }
 }
 

@@ -80,6 +80,21 @@ fn top_p_keeps_the_token_that_crosses_p() {
 }
 
 #[test]
+fn top_p_of_a_flat_distribution_keeps_thousands() {
+    let z = [-3.0; 20_000];
+    for (top_p, expected) in [(0.25, 5000), (0.5, 10_000), (0.75, 15_000), (0.03125, 625)] {
+        let d = Distribution::new(&z, &[], &SamplingSettings { top_p, ..off() });
+        assert_eq!(ids(&d), (0..expected).collect::<Vec<u32>>(), "{top_p}");
+        assert_eq!(d.cut_by(expected), Some(Filter::TopP));
+        assert!(close(
+            d.removed_mass(Filter::TopP),
+            1.0 - f64::from(top_p),
+            1e-12
+        ));
+    }
+}
+
+#[test]
 fn min_p_is_a_fraction_of_the_largest_probability() {
     let z = logits_of(&[0.1, 0.4, 0.3, 0.2]);
     for (min_p, expected) in [

@@ -207,6 +207,14 @@ fn a_placeholder_beside_a_character_of_the_same_token_stays_with_it() {
 }
 
 #[test]
+fn a_placeholder_stays_with_the_character_its_token_completes() {
+    let t = bytes_and(&[b"\x96\x81\xff"]);
+    let old = [b'a'.into(), 0xe2, 256];
+    let e = edit(&t, &old, &format!("ab▁{F}"));
+    assert_eq!(e.ids, [b'a'.into(), b'b'.into(), 0xe2, 256]);
+}
+
+#[test]
 fn placeholders_that_would_join_to_a_character_become_typed() {
     let t = bytes_and(&[b"\xe2\x96"]);
     // Deleting the "a" between E2 96 and 81 must not turn two placeholders into "▁".
