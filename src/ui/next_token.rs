@@ -112,7 +112,7 @@ fn find_field(ui: &mut Ui, ctx: &PanelContext, state: &mut NextTokenState) -> bo
             .font(egui::TextStyle::Small)
             .desired_width(width - 8.0);
         let enabled = ctx.session.tokenizer().is_some();
-        let field = ui.add_enabled(enabled, field).on_hover_text("Any token of the vocabulary: text (· or a blank for a space) or id");
+        let field = ui.add_enabled(enabled, field).accessible_name("Find a token by text or id").on_hover_text("Any token of the vocabulary: text (· or a blank for a space) or id");
         if field.lost_focus() {
             entered = ui.input(|input| input.key_pressed(Key::Enter));
             if ui.input(|input| input.key_pressed(Key::Escape)) {
