@@ -7,7 +7,10 @@ use std::{
 };
 
 use eframe::{CreationContext, Frame};
-use egui::{Align2, CentralPanel, Context, Event as InputEvent, Key, KeyboardShortcut, Modifiers, Panel as EdgePanel, RichText, Ui};
+use egui::{
+    Align2, CentralPanel, Context, Event as InputEvent, Key, KeyboardShortcut, Modifiers,
+    Panel as EdgePanel, RichText, Ui,
+};
 
 use crate::{
     model::ModelSource,
@@ -45,18 +48,41 @@ pub struct App {
 
 impl App {
     /// Opens the window's state and asks the worker for the model that was last in use, or for `model`.
-    pub fn new(cc: &CreationContext, worker: WorkerHandle, mut store: Store, model: Option<ModelSource>) -> Self {
+    pub fn new(
+        cc: &CreationContext,
+        worker: WorkerHandle,
+        mut store: Store,
+        model: Option<ModelSource>,
+    ) -> Self {
         let mut remembered = store.read();
         cc.egui_ctx.set_fonts(theme::fonts());
         cc.egui_ctx.add_font(egui_material_icons::font_insert());
-        cc.egui_ctx.options_mut(|options| options.zoom_with_keyboard = false);
-        let mut session = Session::new(&remembered.text, remembered.settings.clone(), remembered.pace);
-        let source = model.unwrap_or_else(|| remembered.model.clone().map_or(ModelSource::BuiltIn, ModelSource::Folder));
-        for command in session.apply(Action::LoadModel { source, device: remembered.device }, 0.0) {
+        cc.egui_ctx
+            .options_mut(|options| options.zoom_with_keyboard = false);
+        let mut session = Session::new(
+            &remembered.text,
+            remembered.settings.clone(),
+            remembered.pace,
+        );
+        let source = model.unwrap_or_else(|| {
+            remembered
+                .model
+                .clone()
+                .map_or(ModelSource::BuiltIn, ModelSource::Folder)
+        });
+        for command in session.apply(
+            Action::LoadModel {
+                source,
+                device: remembered.device,
+            },
+            0.0,
+        ) {
             worker.send(command);
         }
         remembered.scale = remembered.scale.clamp(SCALES[0], SCALES[SCALES.len() - 1]);
-        let dark = remembered.dark.unwrap_or_else(|| cc.egui_ctx.system_theme() == Some(egui::Theme::Dark));
+        let dark = remembered
+            .dark
+            .unwrap_or_else(|| cc.egui_ctx.system_theme() == Some(egui::Theme::Dark));
         Self {
             session,
             worker,
@@ -96,13 +122,20 @@ impl App {
 
     fn take_in_events(&mut self, ctx: &Context, now: f64) {
         while let Some(event) = self.worker.try_event() {
-            let failed_at_start = matches!(event, crate::worker::Event::LoadFailed { .. }) && self.session.model().is_none();
+            let failed_at_start = matches!(event, crate::worker::Event::LoadFailed { .. })
+                && self.session.model().is_none();
             let commands = self.session.on_event(event, now);
             self.send(commands);
             if failed_at_start && !matches!(self.remembered.model, None) {
                 // The folder of last time is gone or broken: the built-in model always works.
                 self.remembered.model = None;
-                self.apply(Action::LoadModel { source: ModelSource::BuiltIn, device: self.remembered.device }, now);
+                self.apply(
+                    Action::LoadModel {
+                        source: ModelSource::BuiltIn,
+                        device: self.remembered.device,
+                    },
+                    now,
+                );
             }
         }
         self.note_model();
@@ -115,7 +148,9 @@ impl App {
 
     /// Remembers which model is in use.
     fn note_model(&mut self) {
-        let Some(model) = self.session.model() else { return };
+        let Some(model) = self.session.model() else {
+            return;
+        };
         let folder = match &model.source {
             ModelSource::Folder(folder) => Some(folder.clone()),
             _ => None,
@@ -129,15 +164,31 @@ impl App {
     }
 
     fn take_in_folder(&mut self, ctx: &Context) {
-        let dropped = ctx.input(|input| input.raw.dropped_files.first().map(|file| file.path().to_owned()));
-        let picked = self.folder_dialog.as_ref().and_then(|dialog| dialog.try_recv().ok());
+        let dropped = ctx.input(|input| {
+            input
+                .raw
+                .dropped_files
+                .first()
+                .map(|file| file.path().to_owned())
+        });
+        let picked = self
+            .folder_dialog
+            .as_ref()
+            .and_then(|dialog| dialog.try_recv().ok());
         if picked.is_some() {
             self.folder_dialog = None;
         }
         if let Some(path) = dropped.or(picked.flatten()) {
             // A file inside a model folder stands for the folder.
-            let folder = if path.is_file() { path.parent().map_or(path.clone(), PathBuf::from) } else { path };
-            self.actions.push(Action::LoadModel { source: ModelSource::Folder(folder), device: self.remembered.device });
+            let folder = if path.is_file() {
+                path.parent().map_or(path.clone(), PathBuf::from)
+            } else {
+                path
+            };
+            self.actions.push(Action::LoadModel {
+                source: ModelSource::Folder(folder),
+                device: self.remembered.device,
+            });
         }
     }
 
@@ -148,7 +199,9 @@ impl App {
         self.remembered.pace = self.session.pace();
         self.written_at = now;
         if let Err(error) = self.store.write(&self.remembered) {
-            self.notice = Some(format!("The text and settings could not be saved: {error}. Free some space or check the folder's permissions."));
+            self.notice = Some(format!(
+                "The text and settings could not be saved: {error}. Free some space or check the folder's permissions."
+            ));
         }
     }
 
@@ -159,7 +212,9 @@ impl App {
         let mut taken = Vec::new();
         let mut wish = None;
         ctx.input_mut(|input| {
-            let mut key = |modifiers: Modifiers, key: Key| input.consume_shortcut(&KeyboardShortcut::new(modifiers, key));
+            let mut key = |modifiers: Modifiers, key: Key| {
+                input.consume_shortcut(&KeyboardShortcut::new(modifiers, key))
+            };
             // Longer combinations first: a plain key also matches with Shift held.
             if key(Modifiers::SHIFT, Key::F5) {
                 taken.push(Action::Stop);
@@ -179,7 +234,8 @@ impl App {
             if key(Modifiers::NONE, Key::F9) {
                 taken.push(Action::Live);
             }
-            if key(Modifiers::COMMAND | Modifiers::SHIFT, Key::Z) || key(Modifiers::COMMAND, Key::Y) {
+            if key(Modifiers::COMMAND | Modifiers::SHIFT, Key::Z) || key(Modifiers::COMMAND, Key::Y)
+            {
                 taken.push(Action::Redo);
             }
             if key(Modifiers::COMMAND, Key::Z) {
@@ -207,7 +263,10 @@ impl App {
     // ---- drawing -------------------------------------------------------------------------------------------------
 
     fn apply_style(&mut self, ctx: &Context) {
-        let dark = self.remembered.dark.unwrap_or_else(|| ctx.system_theme() == Some(egui::Theme::Dark));
+        let dark = self
+            .remembered
+            .dark
+            .unwrap_or_else(|| ctx.system_theme() == Some(egui::Theme::Dark));
         let wanted = (dark, self.remembered.scale);
         if self.applied != Some(wanted) {
             self.theme = Theme::of(dark);
@@ -231,14 +290,35 @@ impl App {
             gpu: frame.wgpu_render_state(),
             now,
         };
-        let bar = egui::Frame::new().fill(theme.panel).inner_margin(egui::Margin::symmetric(16, 0));
+        let bar = egui::Frame::new()
+            .fill(theme.panel)
+            .inner_margin(egui::Margin::symmetric(16, 0));
         let wishes = EdgePanel::top("transport")
             .frame(bar)
             .exact_size(52.0 * scale)
-            .show(ui, |ui| transport::show(ui, &mut ctx, &mut dock, &mut device, &self.remembered.recent, self.dock_size))
+            .show(ui, |ui| {
+                transport::show(
+                    ui,
+                    &mut ctx,
+                    &mut dock,
+                    &mut device,
+                    &self.remembered.recent,
+                    self.dock_size,
+                )
+            })
             .inner;
-        let line = egui::Frame::new().fill(theme.window).inner_margin(egui::Margin { left: 18, right: 18, top: 0, bottom: 4 });
-        EdgePanel::bottom("status").frame(line).show_separator_line(false).show(ui, |ui| status::show(ui, &mut ctx));
+        let line = egui::Frame::new()
+            .fill(theme.window)
+            .inner_margin(egui::Margin {
+                left: 18,
+                right: 18,
+                top: 0,
+                bottom: 4,
+            });
+        EdgePanel::bottom("status")
+            .frame(line)
+            .show_separator_line(false)
+            .show(ui, |ui| status::show(ui, &mut ctx));
         let ground = egui::Frame::new().fill(theme.window).inner_margin(GUTTER);
         CentralPanel::default().frame(ground).show(ui, |ui| {
             self.dock_size = ui.available_size();
@@ -256,7 +336,9 @@ impl App {
             match wish {
                 WindowWish::Appearance { dark } => self.remembered.dark = Some(dark),
                 WindowWish::Scale(scale) => self.remembered.scale = scale,
-                WindowWish::PickFolder if self.folder_dialog.is_none() => self.folder_dialog = Some(pick_folder()),
+                WindowWish::PickFolder if self.folder_dialog.is_none() => {
+                    self.folder_dialog = Some(pick_folder())
+                }
                 WindowWish::PickFolder => {}
             }
         }
@@ -265,7 +347,9 @@ impl App {
     /// One notice at a time, over the panels, until it is dismissed.
     fn show_notice(&mut self, ui: &Ui) {
         let text = self.notice.as_deref().or(self.session.notice());
-        let Some(text) = text.map(str::to_owned) else { return };
+        let Some(text) = text.map(str::to_owned) else {
+            return;
+        };
         let theme = self.theme;
         let dismissed = egui::Area::new(egui::Id::unique("notice"))
             .anchor(Align2::CENTER_BOTTOM, [0.0, -44.0 * self.remembered.scale])
@@ -346,21 +430,31 @@ impl App {
 
 /// Where nothing has the keyboard and a character is typed, the editor takes it: the window opens ready to type.
 fn give_editor_the_keys(ctx: &Context) {
-    let typed = ctx.input(|input| input.events.iter().any(|event| matches!(event, InputEvent::Text(_))));
+    let typed = ctx.input(|input| {
+        input
+            .events
+            .iter()
+            .any(|event| matches!(event, InputEvent::Text(_)))
+    });
     if typed && ctx.memory(|memory| memory.focused().is_none()) {
         ctx.memory_mut(|memory| memory.request_focus(editor_id()));
     }
 }
 
 fn next_scale(scale: f32, direction: i32) -> f32 {
-    let at = SCALES.iter().position(|&choice| choice >= scale - 0.01).unwrap_or(0) as i32;
+    let at = SCALES
+        .iter()
+        .position(|&choice| choice >= scale - 0.01)
+        .unwrap_or(0) as i32;
     SCALES[(at + direction).clamp(0, SCALES.len() as i32 - 1) as usize]
 }
 
 /// Opens the system's folder dialog without blocking a frame.
 fn pick_folder() -> Receiver<Option<PathBuf>> {
     let (sender, receiver) = channel();
-    let dialog = rfd::AsyncFileDialog::new().set_title("Open a GPT-2 folder").pick_folder();
+    let dialog = rfd::AsyncFileDialog::new()
+        .set_title("Open a GPT-2 folder")
+        .pick_folder();
     std::thread::spawn(move || {
         let folder = pollster::block_on(dialog).map(|handle| handle.path().to_owned());
         // A window that is gone needs no folder.

@@ -77,17 +77,28 @@ pub struct Store {
 impl Store {
     /// The user's own.
     pub fn of_user() -> Self {
-        Self { file: ProjectDirs::from("", "", "logitscope").map(|dirs| dirs.data_dir().join("window.json")), written: String::new() }
+        Self {
+            file: ProjectDirs::from("", "", "logitscope")
+                .map(|dirs| dirs.data_dir().join("window.json")),
+            written: String::new(),
+        }
     }
 
     pub fn at(file: PathBuf) -> Self {
-        Self { file: Some(file), written: String::new() }
+        Self {
+            file: Some(file),
+            written: String::new(),
+        }
     }
 
     /// Reads what was remembered; what cannot be read is put aside, never overwritten unseen.
     pub fn read(&mut self) -> Remembered {
-        let Some(file) = &self.file else { return Remembered::default() };
-        let Ok(text) = fs::read_to_string(file) else { return Remembered::default() };
+        let Some(file) = &self.file else {
+            return Remembered::default();
+        };
+        let Ok(text) = fs::read_to_string(file) else {
+            return Remembered::default();
+        };
         match serde_json::from_str(&text) {
             Ok(remembered) => {
                 self.written = text;
@@ -106,7 +117,9 @@ impl Store {
     /// # Errors
     /// Where the folder cannot be made or the file cannot be written.
     pub fn write(&mut self, remembered: &Remembered) -> io::Result<()> {
-        let Some(file) = &self.file else { return Ok(()) };
+        let Some(file) = &self.file else {
+            return Ok(());
+        };
         let text = serde_json::to_string(remembered)?;
         if text == self.written {
             return Ok(());

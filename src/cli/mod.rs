@@ -28,7 +28,9 @@ pub struct Cli {
 impl Cli {
     /// Runs the command, or the window.
     pub fn run(self) -> ExitCode {
-        let model = self.model.map(|model| ModelSource::Folder(PathBuf::from(model)));
+        let model = self
+            .model
+            .map(|model| ModelSource::Folder(PathBuf::from(model)));
         match open_window(model) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {

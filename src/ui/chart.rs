@@ -28,7 +28,7 @@ pub fn percent(p: f64) -> String {
         "NaN".to_owned()
     } else if p > 0.0 && p < 0.0005 {
         "<0.1 %".to_owned()
-    } else if p < 1.0 && p >= 0.9995 {
+    } else if (0.9995..1.0).contains(&p) {
         ">99.9 %".to_owned()
     } else {
         format!("{:.1} %", 100.0 * p)

@@ -2,10 +2,14 @@
 //! both remembered; and one panel alone for a projector.
 
 use egui::{RichText, Ui, WidgetText};
-use egui_tiles::{Behavior, Container, Linear, LinearDir, SimplificationOptions, Tile, TileId, Tiles, Tree, UiResponse};
+use egui_tiles::{
+    Behavior, Container, Linear, LinearDir, SimplificationOptions, Tile, TileId, Tiles, Tree,
+    UiResponse,
+};
 
 use super::{
-    Panel, PanelContext, attention, logits, next_token, sampling, text, theme::GUTTER, timeline, tokens,
+    Panel, PanelContext, attention, logits, next_token, sampling, text, theme::GUTTER, timeline,
+    tokens,
 };
 
 /// Below this many points (at 100 % type) panels are shown as tabs instead of being squeezed.
@@ -22,22 +26,36 @@ pub struct Dock {
 
 impl Default for Dock {
     fn default() -> Self {
-        Self { wide: wide(), tabbed: tabbed(), alone: None }
+        Self {
+            wide: wide(),
+            tabbed: tabbed(),
+            alone: None,
+        }
     }
 }
 
 impl Dock {
     fn tree(&self, size: egui::Vec2, scale: f32) -> &Tree<Panel> {
-        if is_wide(size, scale) { &self.wide } else { &self.tabbed }
+        if is_wide(size, scale) {
+            &self.wide
+        } else {
+            &self.tabbed
+        }
     }
 
     fn tree_mut(&mut self, size: egui::Vec2, scale: f32) -> &mut Tree<Panel> {
-        if is_wide(size, scale) { &mut self.wide } else { &mut self.tabbed }
+        if is_wide(size, scale) {
+            &mut self.wide
+        } else {
+            &mut self.tabbed
+        }
     }
 
     pub fn is_open(&self, panel: Panel, size: egui::Vec2, scale: f32) -> bool {
         let tree = self.tree(size, scale);
-        tree.tiles.find_pane(&panel).is_some_and(|tile| tree.tiles.is_visible(tile))
+        tree.tiles
+            .find_pane(&panel)
+            .is_some_and(|tile| tree.tiles.is_visible(tile))
     }
 
     /// Opens or closes a panel in the layout of this window size.
@@ -74,7 +92,11 @@ impl Dock {
         }
         let scale = ctx.scale;
         let tree = self.tree_mut(size, scale);
-        let mut behavior = PanelBehavior { ctx, close: None, alone: None };
+        let mut behavior = PanelBehavior {
+            ctx,
+            close: None,
+            alone: None,
+        };
         tree.ui(&mut behavior, ui);
         let PanelBehavior { close, alone, .. } = behavior;
         if let Some(panel) = close {
@@ -92,9 +114,21 @@ fn is_wide(size: egui::Vec2, scale: f32) -> bool {
 
 fn wide() -> Tree<Panel> {
     let mut tiles = Tiles::default();
-    let left = shares(&mut tiles, LinearDir::Vertical, &[(Panel::Text, 0.47), (Panel::Tokens, 0.19), (Panel::Sampling, 0.34)]);
+    let left = shares(
+        &mut tiles,
+        LinearDir::Vertical,
+        &[
+            (Panel::Text, 0.47),
+            (Panel::Tokens, 0.19),
+            (Panel::Sampling, 0.34),
+        ],
+    );
     let middle = tiles.insert_pane(Panel::NextToken);
-    let right = shares(&mut tiles, LinearDir::Vertical, &[(Panel::Attention, 0.52), (Panel::Logits, 0.48)]);
+    let right = shares(
+        &mut tiles,
+        LinearDir::Vertical,
+        &[(Panel::Attention, 0.52), (Panel::Logits, 0.48)],
+    );
     let mut columns = Linear::new(LinearDir::Horizontal, vec![left, middle, right]);
     columns.shares.set_share(left, 0.98);
     columns.shares.set_share(middle, 0.96);
@@ -117,7 +151,13 @@ fn tabbed() -> Tree<Panel> {
     left.shares.set_share(text, 0.45);
     left.shares.set_share(below, 0.55);
     let left = tiles.insert_container(left);
-    let right = [Panel::NextToken, Panel::Logits, Panel::Attention, Panel::Timeline].map(|panel| tiles.insert_pane(panel));
+    let right = [
+        Panel::NextToken,
+        Panel::Logits,
+        Panel::Attention,
+        Panel::Timeline,
+    ]
+    .map(|panel| tiles.insert_pane(panel));
     let right = tiles.insert_tab_tile(right.to_vec());
     let mut columns = Linear::new(LinearDir::Horizontal, vec![left, right]);
     columns.shares.set_share(left, 0.42);
@@ -127,7 +167,10 @@ fn tabbed() -> Tree<Panel> {
 }
 
 fn shares(tiles: &mut Tiles<Panel>, dir: LinearDir, panels: &[(Panel, f32)]) -> TileId {
-    let children: Vec<_> = panels.iter().map(|&(panel, _)| tiles.insert_pane(panel)).collect();
+    let children: Vec<_> = panels
+        .iter()
+        .map(|&(panel, _)| tiles.insert_pane(panel))
+        .collect();
     let mut linear = Linear::new(dir, children.clone());
     for (child, &(_, share)) in children.into_iter().zip(panels) {
         linear.shares.set_share(child, share);
@@ -168,7 +211,11 @@ impl Behavior<Panel> for PanelBehavior<'_, '_> {
         if title.double_clicked() {
             self.alone = Some(*panel);
         }
-        if title.drag_started() { UiResponse::DragStarted } else { UiResponse::None }
+        if title.drag_started() {
+            UiResponse::DragStarted
+        } else {
+            UiResponse::None
+        }
     }
 
     fn tab_title_for_pane(&mut self, panel: &Panel) -> WidgetText {
@@ -201,16 +248,39 @@ impl Behavior<Panel> for PanelBehavior<'_, '_> {
         self.ctx.theme.window
     }
 
-    fn tab_bg_color(&self, _visuals: &egui::Visuals, _tiles: &Tiles<Panel>, _tile: TileId, state: &egui_tiles::TabState) -> egui::Color32 {
-        if state.active { self.ctx.theme.panel } else { self.ctx.theme.window }
+    fn tab_bg_color(
+        &self,
+        _visuals: &egui::Visuals,
+        _tiles: &Tiles<Panel>,
+        _tile: TileId,
+        state: &egui_tiles::TabState,
+    ) -> egui::Color32 {
+        if state.active {
+            self.ctx.theme.panel
+        } else {
+            self.ctx.theme.window
+        }
     }
 
-    fn tab_text_color(&self, _visuals: &egui::Visuals, _tiles: &Tiles<Panel>, _tile: TileId, state: &egui_tiles::TabState) -> egui::Color32 {
-        if state.active { self.ctx.theme.ink } else { self.ctx.theme.dim }
+    fn tab_text_color(
+        &self,
+        _visuals: &egui::Visuals,
+        _tiles: &Tiles<Panel>,
+        _tile: TileId,
+        state: &egui_tiles::TabState,
+    ) -> egui::Color32 {
+        if state.active {
+            self.ctx.theme.ink
+        } else {
+            self.ctx.theme.dim
+        }
     }
 
     fn simplification_options(&self) -> SimplificationOptions {
-        SimplificationOptions { all_panes_must_have_tabs: false, ..Default::default() }
+        SimplificationOptions {
+            all_panes_must_have_tabs: false,
+            ..Default::default()
+        }
     }
 }
 
@@ -222,7 +292,11 @@ mod tests {
     fn both_layouts_hold_every_panel_once() {
         for tree in [wide(), tabbed()] {
             for panel in Panel::ALL {
-                let found = tree.tiles.tiles().filter(|tile| matches!(tile, Tile::Pane(pane) if *pane == panel)).count();
+                let found = tree
+                    .tiles
+                    .tiles()
+                    .filter(|tile| matches!(tile, Tile::Pane(pane) if *pane == panel))
+                    .count();
                 assert_eq!(found, 1, "{panel:?}");
             }
         }
@@ -234,7 +308,10 @@ mod tests {
         let mut dock = Dock::default();
         dock.set_open(Panel::Logits, false, size, 1.0);
         assert!(!dock.is_open(Panel::Logits, size, 1.0));
-        assert!(dock.is_open(Panel::Logits, egui::vec2(900.0, 600.0), 1.0), "the other layout is its own");
+        assert!(
+            dock.is_open(Panel::Logits, egui::vec2(900.0, 600.0), 1.0),
+            "the other layout is its own"
+        );
         dock.set_open(Panel::Logits, true, size, 1.0);
         assert!(dock.is_open(Panel::Logits, size, 1.0));
     }

@@ -20,7 +20,9 @@ pub use theme::Theme;
 use crate::session::{Action, Session};
 
 /// The panels that can be docked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 pub enum Panel {
     Text,
     Tokens,
@@ -32,8 +34,15 @@ pub enum Panel {
 }
 
 impl Panel {
-    pub const ALL: [Self; 7] =
-        [Self::Text, Self::Tokens, Self::Sampling, Self::NextToken, Self::Logits, Self::Attention, Self::Timeline];
+    pub const ALL: [Self; 7] = [
+        Self::Text,
+        Self::Tokens,
+        Self::Sampling,
+        Self::NextToken,
+        Self::Logits,
+        Self::Attention,
+        Self::Timeline,
+    ];
 
     pub fn title(self) -> &'static str {
         match self {
@@ -71,7 +80,9 @@ impl PanelContext<'_> {
 
     /// A token's label; a number where no tokenizer is loaded.
     pub fn label(&self, id: u32) -> String {
-        self.session.tokenizer().map_or_else(|| format!("#{id}"), |tokenizer| tokenizer.label(id))
+        self.session
+            .tokenizer()
+            .map_or_else(|| format!("#{id}"), |tokenizer| tokenizer.label(id))
     }
 
     /// Height of a chart row at the current type scale.

@@ -34,10 +34,12 @@ fn phase(session: &Session) -> &'static str {
     match session.activity() {
         _ if session.loading().is_some() => "LOADING",
         Activity::Predicting => "PREFILL",
-        Activity::Running | Activity::Ending { .. } => match session.last_timing().map(|timing| timing.phase) {
-            Some(Phase::Decode) if session.run_progress().0 > 0 => "DECODE",
-            _ => "PREFILL",
-        },
+        Activity::Running | Activity::Ending { .. } => {
+            match session.last_timing().map(|timing| timing.phase) {
+                Some(Phase::Decode) if session.run_progress().0 > 0 => "DECODE",
+                _ => "PREFILL",
+            }
+        }
         Activity::Paused => "PAUSED",
         Activity::Idle if session.model().is_none() => "NO MODEL",
         Activity::Idle => "READY",
@@ -48,7 +50,12 @@ fn left_parts(session: &Session) -> Vec<String> {
     let mut parts = Vec::new();
     if let Some(loading) = session.loading() {
         let progress = if loading.total_bytes > 0 {
-            format!("{}: {} of {}", loading.name, bytes(loading.done_bytes as usize), bytes(loading.total_bytes as usize))
+            format!(
+                "{}: {} of {}",
+                loading.name,
+                bytes(loading.done_bytes as usize),
+                bytes(loading.total_bytes as usize)
+            )
         } else {
             loading.name.clone()
         };
@@ -61,15 +68,34 @@ fn left_parts(session: &Session) -> Vec<String> {
     if appended > 0 {
         parts.push(format!("token {appended} of {budget}"));
     }
-    if let Some(timing) = session.last_timing().filter(|timing| timing.phase == Phase::Decode) {
-        parts.push(format!("decode {} + {} recording", ms(timing.model_ms), ms(timing.record_ms)));
+    if let Some(timing) = session
+        .last_timing()
+        .filter(|timing| timing.phase == Phase::Decode)
+    {
+        parts.push(format!(
+            "decode {} + {} recording",
+            ms(timing.model_ms),
+            ms(timing.record_ms)
+        ));
     }
     if let Some(prefill) = session.prefill() {
-        let chunks = if prefill.chunks > 1 { format!(" in {} chunks", prefill.chunks) } else { String::new() };
-        parts.push(format!("prefill {} tokens {}{chunks}", prefill.tokens, ms(prefill.model_ms)));
+        let chunks = if prefill.chunks > 1 {
+            format!(" in {} chunks", prefill.chunks)
+        } else {
+            String::new()
+        };
+        parts.push(format!(
+            "prefill {} tokens {}{chunks}",
+            prefill.tokens,
+            ms(prefill.model_ms)
+        ));
     }
     if session.n_ctx() > 0 {
-        parts.push(format!("{} of {} context", session.context_len(), session.n_ctx()));
+        parts.push(format!(
+            "{} of {} context",
+            session.context_len(),
+            session.n_ctx()
+        ));
     }
     if let Some(reason) = session.stop_reason() {
         parts.push(format!("stopped: {}", reason.describe()));
@@ -82,11 +108,16 @@ fn self_check(ui: &mut Ui, ctx: &mut PanelContext) {
     let (text, detail) = match ctx.session.self_check() {
         Some(check) if check.passed => ("self-check ✓", check.lines.join("\n")),
         Some(check) => ("self-check failed", check.lines.join("\n")),
-        None => ("self-check", "Compare the devices, and cached with uncached decoding, on this model".to_owned()),
+        None => (
+            "self-check",
+            "Compare the devices, and cached with uncached decoding, on this model".to_owned(),
+        ),
     };
     let failed = ctx.session.self_check().is_some_and(|check| !check.passed);
     let color = if failed { theme.negative } else { theme.dim };
-    let button = ui.add(egui::Button::new(RichText::new(text).small().color(color)).frame(false)).on_hover_text(detail);
+    let button = ui
+        .add(egui::Button::new(RichText::new(text).small().color(color)).frame(false))
+        .on_hover_text(detail);
     if button.clicked() {
         ctx.act(Action::SelfCheck);
     }

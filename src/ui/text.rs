@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use egui::{Color32, FontId, Galley, RichText, ScrollArea, Stroke, TextEdit, Ui, text::LayoutJob, text::TextFormat};
+use egui::{
+    Color32, FontId, Galley, RichText, ScrollArea, Stroke, TextEdit, Ui, text::LayoutJob,
+    text::TextFormat,
+};
 
 use super::{PanelContext, Theme, card::Card, theme::editor_style};
 use crate::session::{Action, Origin, Session};
@@ -13,7 +16,10 @@ pub fn editor_id() -> egui::Id {
 }
 
 pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> egui::Response {
-    let card = Card { title: "Text", subtitle: subtitle(ctx.session) };
+    let card = Card {
+        title: "Text",
+        subtitle: subtitle(ctx.session),
+    };
     let theme = ctx.theme;
     let mut wishes = Vec::new();
     let session = ctx.session;
@@ -21,7 +27,11 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> egui::Response {
         ui,
         theme,
         |ui| {
-            if ui.button("Tokenise all again").on_hover_text("Read the whole text afresh, as if it had been typed").clicked() {
+            if ui
+                .button("Tokenise all again")
+                .on_hover_text("Read the whole text afresh, as if it had been typed")
+                .clicked()
+            {
                 wishes.push(Action::TokeniseAll);
             }
             if ui.button("Clear").clicked() {
@@ -44,7 +54,10 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> egui::Response {
 
 fn subtitle(session: &Session) -> String {
     let counts = session.counts();
-    let mut parts = vec![format!("{} typed, {} generated", counts.typed, counts.generated)];
+    let mut parts = vec![format!(
+        "{} typed, {} generated",
+        counts.typed, counts.generated
+    )];
     if counts.retokenised > 0 {
         parts.push(format!("{} re-tokenised", counts.retokenised));
     }
@@ -63,7 +76,10 @@ fn truncation_banner(ui: &mut Ui, ctx: &mut PanelContext) {
             session.context_len(),
             session.n_ctx()
         )));
-        if ui.button(format!("Use the last {}", session.truncated_len())).clicked() {
+        if ui
+            .button(format!("Use the last {}", session.truncated_len()))
+            .clicked()
+        {
             ctx.actions.push(Action::AcceptTruncation);
         }
     });
@@ -80,33 +96,47 @@ fn editor(ui: &mut Ui, ctx: &mut PanelContext) {
         job.wrap.max_width = width;
         ui.fonts_mut(|fonts| fonts.layout_job(job))
     };
-    ScrollArea::vertical().auto_shrink(false).stick_to_bottom(true).show(ui, |ui| {
-        let output = TextEdit::multiline(&mut text)
-            .id(editor_id())
-            .frame(egui::Frame::NONE)
-            .margin(egui::Margin::ZERO)
-            .desired_width(f32::INFINITY)
-            .desired_rows(2)
-            .min_size(ui.available_size() - egui::vec2(0.0, 2.0))
-            .hint_text("Type a prompt, or choose one from Examples")
-            .layouter(&mut layouter)
-            .show(ui);
-        output.response.widget_info(|| {
-            egui::WidgetInfo { label: Some("Prompt".to_owned()), ..egui::WidgetInfo::text_edit(true, "", session.text(), "") }
+    ScrollArea::vertical()
+        .auto_shrink(false)
+        .stick_to_bottom(true)
+        .show(ui, |ui| {
+            let output = TextEdit::multiline(&mut text)
+                .id(editor_id())
+                .frame(egui::Frame::NONE)
+                .margin(egui::Margin::ZERO)
+                .desired_width(f32::INFINITY)
+                .desired_rows(2)
+                .min_size(ui.available_size() - egui::vec2(0.0, 2.0))
+                .hint_text("Type a prompt, or choose one from Examples")
+                .layouter(&mut layouter)
+                .show(ui);
+            output.response.widget_info(|| egui::WidgetInfo {
+                label: Some("Prompt".to_owned()),
+                ..egui::WidgetInfo::text_edit(true, "", session.text(), "")
+            });
+            if output.response.changed() {
+                ctx.actions.push(Action::EditText(text.clone()));
+            }
+            // The session's own undo covers typing; egui's would fight it.
+            let mut state = output.state;
+            state.clear_undoer();
+            state.store(ui.ctx(), output.response.id);
         });
-        if output.response.changed() {
-            ctx.actions.push(Action::EditText(text.clone()));
-        }
-        // The session's own undo covers typing; egui's would fight it.
-        let mut state = output.state;
-        state.clear_undoer();
-        state.store(ui.ctx(), output.response.id);
-    });
 }
 
 /// Colours the text by its tokens. While an edit is on its way to the session, the text may differ from it.
-fn layout(text: &str, session: &Session, theme: &Theme, font: &FontId, hovered: Option<usize>) -> LayoutJob {
-    let plain = |color: Color32| TextFormat { font_id: font.clone(), color, ..Default::default() };
+fn layout(
+    text: &str,
+    session: &Session,
+    theme: &Theme,
+    font: &FontId,
+    hovered: Option<usize>,
+) -> LayoutJob {
+    let plain = |color: Color32| TextFormat {
+        font_id: font.clone(),
+        color,
+        ..Default::default()
+    };
     let mut job = LayoutJob::default();
     if text != session.text() || session.is_empty() {
         job.append(text, 0.0, plain(theme.ink));

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use egui::{Align2, CornerRadius, FontId, Galley, Key, Rect, Response, RichText, ScrollArea, Sense, Stroke, StrokeKind, TextStyle, Ui, Vec2, pos2, vec2};
+use egui::{
+    Align2, CornerRadius, FontId, Galley, Key, Rect, Response, RichText, ScrollArea, Sense, Stroke,
+    StrokeKind, TextStyle, Ui, Vec2, pos2, vec2,
+};
 
 use super::{PanelContext, card::Card, theme::mono_bold};
 use crate::session::{Action, Node};
@@ -15,19 +18,40 @@ const GAP: f32 = 4.0;
 const OPEN: &str = "next";
 
 pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
-    let subtitle = format!("{} tokens · underline: surprisal when chosen · dashed: the open step", ctx.session.len());
+    let subtitle = format!(
+        "{} tokens · underline: surprisal when chosen · dashed: the open step",
+        ctx.session.len()
+    );
     let theme = ctx.theme;
     let table = |session: &crate::session::Session| {
         let mut out = String::from("index\tid\ttoken\torigin\tP\trank\tsurprisal (nats)\n");
         for (index, node) in session.path_nodes().enumerate() {
-            let label = session.tokenizer().map(|t| t.label(node.token)).unwrap_or_default();
-            let score = node.score.map_or("\t\t".to_owned(), |s| format!("{:.6}\t{}\t{:.4}", s.log_prob.exp(), s.rank, s.surprisal_nats()));
-            out.push_str(&format!("{index}\t{}\t{label}\t{}\t{score}\n", node.token, node.origin.name()));
+            let label = session
+                .tokenizer()
+                .map(|t| t.label(node.token))
+                .unwrap_or_default();
+            let score = node.score.map_or("\t\t".to_owned(), |s| {
+                format!(
+                    "{:.6}\t{}\t{:.4}",
+                    s.log_prob.exp(),
+                    s.rank,
+                    s.surprisal_nats()
+                )
+            });
+            out.push_str(&format!(
+                "{index}\t{}\t{label}\t{}\t{score}\n",
+                node.token,
+                node.origin.name()
+            ));
         }
         out
     };
     let session = ctx.session;
-    Card { title: "Tokens", subtitle }.show(
+    Card {
+        title: "Tokens",
+        subtitle,
+    }
+    .show(
         ui,
         theme,
         |ui| {
@@ -36,9 +60,12 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
             }
         },
         |ui| {
-            ScrollArea::vertical().auto_shrink(false).stick_to_bottom(true).show_viewport(ui, |ui, viewport| {
-                chips(ui, ctx, viewport);
-            });
+            ScrollArea::vertical()
+                .auto_shrink(false)
+                .stick_to_bottom(true)
+                .show_viewport(ui, |ui, viewport| {
+                    chips(ui, ctx, viewport);
+                });
         },
     )
 }
@@ -70,8 +97,18 @@ fn chips(ui: &mut Ui, ctx: &mut PanelContext, viewport: Rect) {
         let response = ui.interact(rect, ui.scope_id().with(("chip", index)), Sense::click());
         let node = ctx.session.node(index);
         let name = chip_name(ctx, index, node);
-        response.widget_info(|| egui::WidgetInfo::selected(egui::Role::Button, true, is_selected, &name));
-        paint(ui, ctx, rect, chip, node, is_selected, response.hovered() || response.has_focus() || ctx.panels.hovered_token == Some(index));
+        response.widget_info(|| {
+            egui::WidgetInfo::selected(egui::Role::Button, true, is_selected, &name)
+        });
+        paint(
+            ui,
+            ctx,
+            rect,
+            chip,
+            node,
+            is_selected,
+            response.hovered() || response.has_focus() || ctx.panels.hovered_token == Some(index),
+        );
         if response.clicked() {
             ctx.actions.push(Action::Select(index));
         }
@@ -98,24 +135,48 @@ fn chips(ui: &mut Ui, ctx: &mut PanelContext, viewport: Rect) {
     }
 }
 
-fn flow(ui: &Ui, ctx: &PanelContext, font: &FontId, bold: &FontId, width: f32, selected: usize) -> Vec<Chip> {
+fn flow(
+    ui: &Ui,
+    ctx: &PanelContext,
+    font: &FontId,
+    bold: &FontId,
+    width: f32,
+    selected: usize,
+) -> Vec<Chip> {
     let mut at = pos2(0.0, 0.0);
     let mut chips = Vec::with_capacity(ctx.session.len() + 1);
     for index in 0..=ctx.session.len() {
-        let text = ctx.session.ids().get(index).map_or_else(|| OPEN.to_owned(), |&id| ctx.label(id));
+        let text = ctx
+            .session
+            .ids()
+            .get(index)
+            .map_or_else(|| OPEN.to_owned(), |&id| ctx.label(id));
         let font = if index == selected { bold } else { font };
-        let galley = ui.painter().layout_no_wrap(text, font.clone(), ctx.theme.ink);
+        let galley = ui
+            .painter()
+            .layout_no_wrap(text, font.clone(), ctx.theme.ink);
         let size = (galley.size() + 2.0 * PADDING).max(vec2(16.0, 0.0));
         if at.x + size.x > width && at.x > 0.0 {
             at = pos2(0.0, at.y + size.y + GAP);
         }
-        chips.push(Chip { rect: Rect::from_min_size(at, size), galley });
+        chips.push(Chip {
+            rect: Rect::from_min_size(at, size),
+            galley,
+        });
         at.x += size.x + GAP;
     }
     chips
 }
 
-fn paint(ui: &Ui, ctx: &PanelContext, rect: Rect, chip: &Chip, node: Option<&Node>, selected: bool, hovered: bool) {
+fn paint(
+    ui: &Ui,
+    ctx: &PanelContext,
+    rect: Rect,
+    chip: &Chip,
+    node: Option<&Node>,
+    selected: bool,
+    hovered: bool,
+) {
     let theme = ctx.theme;
     let painter = ui.painter();
     let corner = CornerRadius::same(5);
@@ -127,27 +188,63 @@ fn paint(ui: &Ui, ctx: &PanelContext, rect: Rect, chip: &Chip, node: Option<&Nod
             {
                 // A line as strong as the token was surprising.
                 let strength = (score.surprisal_nats() / 8.0).clamp(0.0, 1.0) as f32;
-                let line = Rect::from_min_max(pos2(rect.left() + 2.0, rect.bottom() - 2.0 - 2.0 * strength), rect.right_bottom() - vec2(2.0, 0.0));
-                painter.rect_filled(line, CornerRadius::same(1), theme.field.lerp_to_gamma(theme.surprisal, 0.35 + 0.65 * strength));
+                let line = Rect::from_min_max(
+                    pos2(rect.left() + 2.0, rect.bottom() - 2.0 - 2.0 * strength),
+                    rect.right_bottom() - vec2(2.0, 0.0),
+                );
+                painter.rect_filled(
+                    line,
+                    CornerRadius::same(1),
+                    theme
+                        .field
+                        .lerp_to_gamma(theme.surprisal, 0.35 + 0.65 * strength),
+                );
             }
         }
         None => dashed_rect(painter, rect, theme.dim),
     }
     if selected {
-        painter.rect_stroke(rect.expand(1.0), corner, Stroke::new(2.0, theme.chosen), StrokeKind::Inside);
+        painter.rect_stroke(
+            rect.expand(1.0),
+            corner,
+            Stroke::new(2.0, theme.chosen),
+            StrokeKind::Inside,
+        );
     } else if hovered {
-        painter.rect_stroke(rect, corner, Stroke::new(1.0, theme.dim), StrokeKind::Inside);
+        painter.rect_stroke(
+            rect,
+            corner,
+            Stroke::new(1.0, theme.dim),
+            StrokeKind::Inside,
+        );
     }
-    let color = if node.is_none_or(|node| node.outside) { theme.dim } else { theme.ink };
-    let at = Align2::CENTER_CENTER.align_size_within_rect(chip.galley.size(), rect).min;
+    let color = if node.is_none_or(|node| node.outside) {
+        theme.dim
+    } else {
+        theme.ink
+    };
+    let at = Align2::CENTER_CENTER
+        .align_size_within_rect(chip.galley.size(), rect)
+        .min;
     painter.galley_with_override_text_color(at, chip.galley.clone(), color);
 }
 
 /// A dashed outline: something that is not there yet.
 pub fn dashed_rect(painter: &egui::Painter, rect: Rect, color: egui::Color32) {
     let rect = rect.shrink(0.5);
-    let corners = [rect.left_top(), rect.right_top(), rect.right_bottom(), rect.left_bottom(), rect.left_top()];
-    painter.extend(egui::Shape::dashed_line(&corners, Stroke::new(1.0, color), 3.0, 2.5));
+    let corners = [
+        rect.left_top(),
+        rect.right_top(),
+        rect.right_bottom(),
+        rect.left_bottom(),
+        rect.left_top(),
+    ];
+    painter.extend(egui::Shape::dashed_line(
+        &corners,
+        Stroke::new(1.0, color),
+        3.0,
+        2.5,
+    ));
 }
 
 fn chip_name(ctx: &PanelContext, index: usize, node: Option<&Node>) -> String {
@@ -159,7 +256,15 @@ fn chip_name(ctx: &PanelContext, index: usize, node: Option<&Node>) -> String {
 
 fn details(ui: &mut Ui, ctx: &PanelContext, index: usize, node: &Node) {
     ui.label(RichText::new(format!("{}  ·  id {}", ctx.label(node.token), node.token)).monospace());
-    ui.label(format!("token {index}, {}{}", node.origin.name(), if node.outside { ", before the context" } else { "" }));
+    ui.label(format!(
+        "token {index}, {}{}",
+        node.origin.name(),
+        if node.outside {
+            ", before the context"
+        } else {
+            ""
+        }
+    ));
     match node.score {
         Some(score) => ui.label(format!(
             "model P {:.3} %  ·  rank {}  ·  surprisal {:.3} nats",
@@ -170,7 +275,10 @@ fn details(ui: &mut Ui, ctx: &PanelContext, index: usize, node: &Node) {
         None => ui.label("nothing before it to predict it from"),
     };
     if let Some(draw) = &node.draw {
-        let drawn = draw.u.map_or_else(|| node.origin.name().to_owned(), |u| format!("drawn u = {u:.4}, seed {}", draw.settings.seed));
+        let drawn = draw.u.map_or_else(
+            || node.origin.name().to_owned(),
+            |u| format!("drawn u = {u:.4}, seed {}", draw.settings.seed),
+        );
         ui.label(drawn);
     }
 }

@@ -4,8 +4,9 @@ use egui::{Align, Button, Layout, Response, RichText, Ui};
 use egui_material_icons::{
     MaterialIcon,
     icons::{
-        ICON_CHEVRON_LEFT, ICON_CHEVRON_RIGHT, ICON_CONTRAST, ICON_FORMAT_SIZE, ICON_KEYBOARD_ARROW_DOWN, ICON_LAST_PAGE, ICON_PAUSE,
-        ICON_PLAY_ARROW, ICON_SKIP_NEXT, ICON_STOP,
+        ICON_CHEVRON_LEFT, ICON_CHEVRON_RIGHT, ICON_CONTRAST, ICON_FORMAT_SIZE,
+        ICON_KEYBOARD_ARROW_DOWN, ICON_LAST_PAGE, ICON_PAUSE, ICON_PLAY_ARROW, ICON_SKIP_NEXT,
+        ICON_STOP,
     },
 };
 
@@ -20,14 +21,32 @@ use crate::{
 pub const EXAMPLES: [(&str, &str); 10] = [
     ("Once upon a time", FIRST_TEXT),
     ("The cat sat on the", "The cat sat on the"),
-    ("Greedy loops here", "The king said to the queen, \"I will go to the"),
-    ("There was once a king", "There was once a king who had three daughters; the youngest was"),
-    ("An open question", "\"Where are you going?\" said the wolf. \""),
-    ("Almost certain", "Once upon a time there was a little boy who had a little dog. The little boy loved his little"),
+    (
+        "Greedy loops here",
+        "The king said to the queen, \"I will go to the",
+    ),
+    (
+        "There was once a king",
+        "There was once a king who had three daughters; the youngest was",
+    ),
+    (
+        "An open question",
+        "\"Where are you going?\" said the wolf. \"",
+    ),
+    (
+        "Almost certain",
+        "Once upon a time there was a little boy who had a little dog. The little boy loved his little",
+    ),
     ("A list", "One, two, three, four,"),
     ("Who speaks?", "The fox looked up at the crow and said,"),
-    ("Far from the training text", "The server returned an error because"),
-    ("A rhyme", "Twinkle, twinkle, little star, how I wonder what you"),
+    (
+        "Far from the training text",
+        "The server returned an error because",
+    ),
+    (
+        "A rhyme",
+        "Twinkle, twinkle, little star, how I wonder what you",
+    ),
 ];
 
 /// What the bar asks of the window itself.
@@ -41,7 +60,14 @@ pub enum WindowWish {
 /// Type scales on offer.
 pub const SCALES: [f32; 6] = [1.0, 1.25, 1.5, 1.75, 2.0, 2.5];
 
-pub fn show(ui: &mut Ui, ctx: &mut PanelContext, dock: &mut Dock, device: &mut DeviceChoice, recent: &[std::path::PathBuf], dock_size: egui::Vec2) -> Vec<WindowWish> {
+pub fn show(
+    ui: &mut Ui,
+    ctx: &mut PanelContext,
+    dock: &mut Dock,
+    device: &mut DeviceChoice,
+    recent: &[std::path::PathBuf],
+    dock_size: egui::Vec2,
+) -> Vec<WindowWish> {
     let mut wishes = Vec::new();
     // Words go when they do not fit; icons, names and tooltips stay.
     let roomy = ui.available_width() > 1120.0 * ctx.scale;
@@ -55,7 +81,18 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext, dock: &mut Dock, device: &mut D
         transport(ui, ctx, roomy);
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             let dark = ctx.theme.dark;
-            if icon(ui, ICON_CONTRAST, if dark { "Light appearance" } else { "Dark appearance" }, "").clicked() {
+            if icon(
+                ui,
+                ICON_CONTRAST,
+                if dark {
+                    "Light appearance"
+                } else {
+                    "Dark appearance"
+                },
+                "",
+            )
+            .clicked()
+            {
                 wishes.push(WindowWish::Appearance { dark: !dark });
             }
             scale_menu(ui, ctx, &mut wishes);
@@ -68,7 +105,11 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext, dock: &mut Dock, device: &mut D
 
 fn icon(ui: &mut Ui, icon: MaterialIcon, name: &str, key: &str) -> Response {
     let response = ui.add(Button::new(icon.rich_text()));
-    let hover = if key.is_empty() { name.to_owned() } else { format!("{name} ({key})") };
+    let hover = if key.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{name} ({key})")
+    };
     let name = name.to_owned();
     response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, &name));
     response.on_hover_text(hover)
@@ -85,32 +126,56 @@ fn model_menu(
     wishes: &mut Vec<WindowWish>,
 ) {
     let name = model_name(ctx.session);
-    let button = Button::new(RichText::new(format!("{name} {}", ICON_KEYBOARD_ARROW_DOWN.codepoint)).family(semibold())).frame(false);
+    let button = Button::new(
+        RichText::new(format!("{name} {}", ICON_KEYBOARD_ARROW_DOWN.codepoint)).family(semibold()),
+    )
+    .frame(false);
     let (response, _) = egui::containers::menu::MenuButton::from_button(button).ui(ui, |ui| {
         ui.set_min_width(260.0 * ctx.scale);
         if ui.button("storyteller (built in)").clicked() {
-            ctx.act(Action::LoadModel { source: ModelSource::BuiltIn, device: *device });
+            ctx.act(Action::LoadModel {
+                source: ModelSource::BuiltIn,
+                device: *device,
+            });
         }
-        if ui.button("Open a folder…").on_hover_text("A GPT-2 in Hugging Face layout: config.json, model.safetensors, tokenizer.json").clicked() {
+        if ui
+            .button("Open a folder…")
+            .on_hover_text(
+                "A GPT-2 in Hugging Face layout: config.json, model.safetensors, tokenizer.json",
+            )
+            .clicked()
+        {
             wishes.push(WindowWish::PickFolder);
         }
         for folder in recent {
             let source = ModelSource::Folder(folder.clone());
-            if ui.button(source.name()).on_hover_text(folder.display().to_string()).clicked() {
-                ctx.act(Action::LoadModel { source, device: *device });
+            if ui
+                .button(source.name())
+                .on_hover_text(folder.display().to_string())
+                .clicked()
+            {
+                ctx.act(Action::LoadModel {
+                    source,
+                    device: *device,
+                });
             }
         }
         ui.separator();
         ui.label(RichText::new("Device").small().color(ctx.theme.dim));
         let before = *device;
-        ui.radio_value(device, DeviceChoice::Auto, "automatic").on_hover_text("A real GPU, else the CPU");
+        ui.radio_value(device, DeviceChoice::Auto, "automatic")
+            .on_hover_text("A real GPU, else the CPU");
         ui.radio_value(device, DeviceChoice::Cpu, "CPU");
-        ui.radio_value(device, DeviceChoice::Gpu, "GPU").on_hover_text("Any graphics adapter, a software one too");
+        ui.radio_value(device, DeviceChoice::Gpu, "GPU")
+            .on_hover_text("Any graphics adapter, a software one too");
         if *device != before
             && let Some(model) = ctx.session.model()
         {
             let source = model.source.clone();
-            ctx.act(Action::LoadModel { source, device: *device });
+            ctx.act(Action::LoadModel {
+                source,
+                device: *device,
+            });
         }
     });
     let label = format!("Model: {name}");
@@ -118,7 +183,12 @@ fn model_menu(
     if ctx.session.loading().is_some() {
         loading(ui, ctx);
     } else if roomy && let Some(model) = ctx.session.model() {
-        let text = format!("{} · {} layers × {} heads", parameters(model.parameters), model.n_layer, model.n_head);
+        let text = format!(
+            "{} · {} layers × {} heads",
+            parameters(model.parameters),
+            model.n_layer,
+            model.n_head
+        );
         ui.label(RichText::new(text).color(ctx.theme.dim));
     }
 }
@@ -132,9 +202,19 @@ fn model_name(session: &Session) -> String {
 }
 
 fn loading(ui: &mut Ui, ctx: &mut PanelContext) {
-    let Some(loading) = ctx.session.loading() else { return };
-    let share = if loading.total_bytes == 0 { 0.0 } else { loading.done_bytes as f32 / loading.total_bytes as f32 };
-    ui.add(egui::ProgressBar::new(share).desired_width(120.0 * ctx.scale).text(format!("{:.0} %", 100.0 * share)));
+    let Some(loading) = ctx.session.loading() else {
+        return;
+    };
+    let share = if loading.total_bytes == 0 {
+        0.0
+    } else {
+        loading.done_bytes as f32 / loading.total_bytes as f32
+    };
+    ui.add(
+        egui::ProgressBar::new(share)
+            .desired_width(120.0 * ctx.scale)
+            .text(format!("{:.0} %", 100.0 * share)),
+    );
     if ui.button("Cancel").clicked() {
         ctx.act(Action::CancelLoad);
     }
@@ -168,10 +248,14 @@ fn transport(ui: &mut Ui, ctx: &mut PanelContext, roomy: bool) {
     if run_button(ui, ctx).clicked() {
         wish = Some(Action::RunOrPause);
     }
-    if labelled(ui, ICON_SKIP_NEXT, "Step", "F10", roomy).on_hover_text("One token").clicked() {
+    if labelled(ui, ICON_SKIP_NEXT, "Step", "F10", roomy)
+        .on_hover_text("One token")
+        .clicked()
+    {
         wish = Some(Action::Step);
     }
-    let can_stop = session.is_running() || matches!(session.activity(), Activity::Paused | Activity::Predicting);
+    let can_stop = session.is_running()
+        || matches!(session.activity(), Activity::Paused | Activity::Predicting);
     ui.add_enabled_ui(can_stop, |ui| {
         if labelled(ui, ICON_STOP, "Stop", "Shift+F5", roomy).clicked() {
             wish = Some(Action::Stop);
@@ -179,18 +263,26 @@ fn transport(ui: &mut Ui, ctx: &mut PanelContext, roomy: bool) {
     });
     let live = session.follows();
     ui.add_enabled_ui(!live, |ui| {
-        if labelled(ui, ICON_LAST_PAGE, "Live", "F9", roomy).on_hover_text("Return to the newest step").clicked() {
+        if labelled(ui, ICON_LAST_PAGE, "Live", "F9", roomy)
+            .on_hover_text("Return to the newest step")
+            .clicked()
+        {
             wish = Some(Action::Live);
         }
     });
     let mut pace = session.pace();
     let pace_name = pace.label();
-    let response = egui::ComboBox::from_id_salt("pace").width(118.0 * ctx.scale).selected_text(pace_name).show_ui(ui, |ui| {
-        for choice in Pace::CHOICES {
-            ui.selectable_value(&mut pace, choice, choice.label());
-        }
-    });
-    response.response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::ComboBox, true, "Pace"));
+    let response = egui::ComboBox::from_id_salt("pace")
+        .width(118.0 * ctx.scale)
+        .selected_text(pace_name)
+        .show_ui(ui, |ui| {
+            for choice in Pace::CHOICES {
+                ui.selectable_value(&mut pace, choice, choice.label());
+            }
+        });
+    response
+        .response
+        .widget_info(|| egui::WidgetInfo::labeled(egui::Role::ComboBox, true, "Pace"));
     if pace != session.pace() {
         wish = Some(Action::SetPace(pace));
     }
@@ -211,14 +303,19 @@ fn labelled(ui: &mut Ui, symbol: MaterialIcon, name: &str, key: &str, roomy: boo
 fn run_button(ui: &mut Ui, ctx: &PanelContext) -> Response {
     let theme = ctx.theme;
     let running = ctx.session.activity() == Activity::Running;
-    let queued = ctx.session.loading().is_some_and(|loading| loading.run_queued);
+    let queued = ctx
+        .session
+        .loading()
+        .is_some_and(|loading| loading.run_queued);
     let (symbol, name) = match (running, queued) {
         (true, _) => (ICON_PAUSE, "Pause"),
         (false, true) => (ICON_PLAY_ARROW, "Queued"),
         (false, false) => (ICON_PLAY_ARROW, "Run"),
     };
     let text = RichText::new(name).family(semibold()).color(theme.panel);
-    let button = Button::new((symbol.rich_text().color(theme.panel), text)).fill(theme.ink).min_size(egui::vec2(88.0, 0.0) * ctx.scale);
+    let button = Button::new((symbol.rich_text().color(theme.panel), text))
+        .fill(theme.ink)
+        .min_size(egui::vec2(88.0, 0.0) * ctx.scale);
     let response = ui.add(button);
     response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, name));
     response.on_hover_text(format!("{name} (F5)"))
@@ -237,7 +334,13 @@ fn examples_menu(ui: &mut Ui, ctx: &mut PanelContext, _roomy: bool) {
     });
 }
 
-fn panels_menu(ui: &mut Ui, ctx: &mut PanelContext, dock: &mut Dock, size: egui::Vec2, _roomy: bool) {
+fn panels_menu(
+    ui: &mut Ui,
+    ctx: &mut PanelContext,
+    dock: &mut Dock,
+    size: egui::Vec2,
+    _roomy: bool,
+) {
     let scale = ctx.scale;
     ui.menu_button("Panels", |ui| {
         for panel in Panel::ALL {
@@ -255,7 +358,10 @@ fn panels_menu(ui: &mut Ui, ctx: &mut PanelContext, dock: &mut Dock, size: egui:
                 }
             }
         });
-        if ui.add_enabled(dock.alone.is_some(), Button::new("Show all")).clicked() {
+        if ui
+            .add_enabled(dock.alone.is_some(), Button::new("Show all"))
+            .clicked()
+        {
             dock.alone = None;
         }
         if ui.button("Reset layout").clicked() {
@@ -265,13 +371,21 @@ fn panels_menu(ui: &mut Ui, ctx: &mut PanelContext, dock: &mut Dock, size: egui:
 }
 
 fn scale_menu(ui: &mut Ui, ctx: &PanelContext, wishes: &mut Vec<WindowWish>) {
-    let (response, _) = egui::containers::menu::MenuButton::from_button(Button::new(ICON_FORMAT_SIZE.rich_text())).ui(ui, |ui| {
-        for scale in SCALES {
-            if ui.radio((ctx.scale - scale).abs() < 0.01, format!("{:.0} %", 100.0 * scale)).clicked() {
-                wishes.push(WindowWish::Scale(scale));
-                ui.close();
-            }
-        }
-    });
+    let (response, _) =
+        egui::containers::menu::MenuButton::from_button(Button::new(ICON_FORMAT_SIZE.rich_text()))
+            .ui(ui, |ui| {
+                for scale in SCALES {
+                    if ui
+                        .radio(
+                            (ctx.scale - scale).abs() < 0.01,
+                            format!("{:.0} %", 100.0 * scale),
+                        )
+                        .clicked()
+                    {
+                        wishes.push(WindowWish::Scale(scale));
+                        ui.close();
+                    }
+                }
+            });
     response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, "Type size"));
 }
