@@ -1,1 +1,464 @@
-//! Not written yet.
+//! The window: takes in the worker's events, shows the panels, carries out what they ask for.
+
+use std::{
+    path::PathBuf,
+    sync::mpsc::{Receiver, channel},
+    time::Duration,
+};
+
+use eframe::{CreationContext, Frame};
+use egui::{
+    Align2, CentralPanel, Context, Event as InputEvent, Key, KeyboardShortcut, Modifiers,
+    Panel as EdgePanel, RichText, Ui,
+};
+
+use crate::{
+    model::ModelSource,
+    session::{Action, Session},
+    store::{Remembered, Store},
+    ui::{
+        PanelContext, Theme, status,
+        text::editor_id,
+        theme::{self, GUTTER},
+        transport::{self, SCALES, WindowWish},
+    },
+    worker::{Command, WorkerHandle},
+};
+
+/// Least time between two writes of what is remembered.
+const WRITE_INTERVAL_SECONDS: f64 = 1.0;
+
+/// The window's state around a [`Session`].
+pub struct App {
+    session: Session,
+    worker: WorkerHandle,
+    store: Store,
+    remembered: Remembered,
+    actions: Vec<Action>,
+    theme: &'static Theme,
+    /// Appearance and type scale that egui's style was last set to.
+    applied: Option<(bool, f32)>,
+    /// A folder dialog that is open.
+    folder_dialog: Option<Receiver<Option<PathBuf>>>,
+    /// A notice about the window itself; the session's own come from it.
+    notice: Option<String>,
+    written_at: f64,
+    dock_size: egui::Vec2,
+}
+
+impl App {
+    /// Opens the window's state and asks the worker for the model that was last in use, or for `model`.
+    pub fn new(
+        cc: &CreationContext,
+        worker: WorkerHandle,
+        mut store: Store,
+        model: Option<ModelSource>,
+    ) -> Self {
+        let mut remembered = store.read();
+        cc.egui_ctx.set_fonts(theme::fonts());
+        cc.egui_ctx.add_font(egui_material_icons::font_insert());
+        cc.egui_ctx
+            .options_mut(|options| options.zoom_with_keyboard = false);
+        let mut session = Session::new(
+            &remembered.text,
+            remembered.settings.clone(),
+            remembered.pace,
+        );
+        let source = model.unwrap_or_else(|| {
+            remembered
+                .model
+                .clone()
+                .map_or(ModelSource::BuiltIn, ModelSource::Folder)
+        });
+        for command in session.apply(
+            Action::LoadModel {
+                source,
+                device: remembered.device,
+            },
+            0.0,
+        ) {
+            worker.send(command);
+        }
+        remembered.scale = remembered.scale.clamp(SCALES[0], SCALES[SCALES.len() - 1]);
+        let dark = remembered
+            .dark
+            .unwrap_or_else(|| cc.egui_ctx.system_theme() == Some(egui::Theme::Dark));
+        Self {
+            session,
+            worker,
+            store,
+            remembered,
+            actions: Vec::new(),
+            theme: Theme::of(dark),
+            applied: None,
+            folder_dialog: None,
+            notice: None,
+            written_at: 0.0,
+            dock_size: egui::Vec2::ZERO,
+        }
+    }
+
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// What is remembered at the next write.
+    pub fn remembered(&self) -> &Remembered {
+        &self.remembered
+    }
+
+    fn send(&self, commands: Vec<Command>) {
+        for command in commands {
+            self.worker.send(command);
+        }
+    }
+
+    fn apply(&mut self, action: Action, now: f64) {
+        let commands = self.session.apply(action, now);
+        self.send(commands);
+    }
+
+    // ---- before drawing ------------------------------------------------------------------------------------------
+
+    fn take_in_events(&mut self, ctx: &Context, now: f64) {
+        while let Some(event) = self.worker.try_event() {
+            let failed_at_start = matches!(event, crate::worker::Event::LoadFailed { .. })
+                && self.session.model().is_none();
+            let commands = self.session.on_event(event, now);
+            self.send(commands);
+            if failed_at_start && !matches!(self.remembered.model, None) {
+                // The folder of last time is gone or broken: the built-in model always works.
+                self.remembered.model = None;
+                self.apply(
+                    Action::LoadModel {
+                        source: ModelSource::BuiltIn,
+                        device: self.remembered.device,
+                    },
+                    now,
+                );
+            }
+        }
+        self.note_model();
+        let commands = self.session.tick(now);
+        self.send(commands);
+        if let Some(at) = self.session.next_tick() {
+            ctx.request_repaint_after(Duration::from_secs_f64((at - now).max(0.0)));
+        }
+    }
+
+    /// Remembers which model is in use.
+    fn note_model(&mut self) {
+        let Some(model) = self.session.model() else {
+            return;
+        };
+        let folder = match &model.source {
+            ModelSource::Folder(folder) => Some(folder.clone()),
+            _ => None,
+        };
+        if folder != self.remembered.model && self.session.loading().is_none() {
+            if let Some(folder) = &folder {
+                self.remembered.note_recent(folder);
+            }
+            self.remembered.model = folder;
+        }
+    }
+
+    fn take_in_folder(&mut self, ctx: &Context) {
+        let dropped = ctx.input(|input| {
+            input
+                .raw
+                .dropped_files
+                .first()
+                .map(|file| file.path().to_owned())
+        });
+        let picked = self
+            .folder_dialog
+            .as_ref()
+            .and_then(|dialog| dialog.try_recv().ok());
+        if picked.is_some() {
+            self.folder_dialog = None;
+        }
+        if let Some(path) = dropped.or(picked.flatten()) {
+            // A file inside a model folder stands for the folder.
+            let folder = if path.is_file() {
+                path.parent().map_or(path.clone(), PathBuf::from)
+            } else {
+                path
+            };
+            self.actions.push(Action::LoadModel {
+                source: ModelSource::Folder(folder),
+                device: self.remembered.device,
+            });
+        }
+    }
+
+    fn remember(&mut self, now: f64) {
+        self.remembered.text.clear();
+        self.remembered.text.push_str(self.session.text());
+        self.remembered.settings = (**self.session.settings()).clone();
+        self.remembered.pace = self.session.pace();
+        self.written_at = now;
+        if let Err(error) = self.store.write(&self.remembered) {
+            self.notice = Some(format!(
+                "The text and settings could not be saved: {error}. Free some space or check the folder's permissions."
+            ));
+        }
+    }
+
+    // ---- keys ----------------------------------------------------------------------------------------------------
+
+    /// Takes the window's own keys before any widget, the text field's undo among them.
+    fn take_keys(&mut self, ctx: &Context) {
+        let mut taken = Vec::new();
+        let mut wish = None;
+        ctx.input_mut(|input| {
+            let mut key = |modifiers: Modifiers, key: Key| {
+                input.consume_shortcut(&KeyboardShortcut::new(modifiers, key))
+            };
+            // Longer combinations first: a plain key also matches with Shift held.
+            if key(Modifiers::SHIFT, Key::F5) {
+                taken.push(Action::Stop);
+            }
+            if key(Modifiers::NONE, Key::F5) || key(Modifiers::COMMAND, Key::Enter) {
+                taken.push(Action::RunOrPause);
+            }
+            if key(Modifiers::NONE, Key::F10) {
+                taken.push(Action::Step);
+            }
+            if key(Modifiers::NONE, Key::F7) {
+                taken.push(Action::Back);
+            }
+            if key(Modifiers::NONE, Key::F8) {
+                taken.push(Action::Forward);
+            }
+            if key(Modifiers::NONE, Key::F9) {
+                taken.push(Action::Live);
+            }
+            if key(Modifiers::COMMAND | Modifiers::SHIFT, Key::Z) || key(Modifiers::COMMAND, Key::Y)
+            {
+                taken.push(Action::Redo);
+            }
+            if key(Modifiers::COMMAND, Key::Z) {
+                taken.push(Action::Undo);
+            }
+            if key(Modifiers::COMMAND, Key::Plus) || key(Modifiers::COMMAND, Key::Equals) {
+                wish = Some(1);
+            }
+            if key(Modifiers::COMMAND, Key::Minus) {
+                wish = Some(-1);
+            }
+        });
+        self.actions.extend(taken);
+        if let Some(direction) = wish {
+            self.remembered.scale = next_scale(self.remembered.scale, direction);
+        }
+        let escape = ctx.input(|input| input.key_pressed(Key::Escape));
+        if escape {
+            self.remembered.panels.release_pins();
+            self.remembered.dock.alone = None;
+            self.actions.push(Action::ReleaseWhatIf);
+        }
+    }
+
+    // ---- drawing -------------------------------------------------------------------------------------------------
+
+    fn apply_style(&mut self, ctx: &Context) {
+        let dark = self
+            .remembered
+            .dark
+            .unwrap_or_else(|| ctx.system_theme() == Some(egui::Theme::Dark));
+        let wanted = (dark, self.remembered.scale);
+        if self.applied != Some(wanted) {
+            self.theme = Theme::of(dark);
+            self.theme.apply(ctx, self.remembered.scale);
+            self.applied = Some(wanted);
+        }
+    }
+
+    fn show(&mut self, ui: &mut Ui, frame: &Frame, now: f64) {
+        let theme = self.theme;
+        let scale = self.remembered.scale;
+        let mut dock = std::mem::take(&mut self.remembered.dock);
+        let mut device = self.remembered.device;
+        let mut panels = std::mem::take(&mut self.remembered.panels);
+        let mut ctx = PanelContext {
+            session: &self.session,
+            theme,
+            scale,
+            actions: &mut self.actions,
+            panels: &mut panels,
+            gpu: frame.wgpu_render_state(),
+            now,
+        };
+        let bar = egui::Frame::new()
+            .fill(theme.panel)
+            .inner_margin(egui::Margin::symmetric(16, 0));
+        let wishes = EdgePanel::top("transport")
+            .frame(bar)
+            .exact_size(52.0 * scale)
+            .show(ui, |ui| {
+                transport::show(
+                    ui,
+                    &mut ctx,
+                    &mut dock,
+                    &mut device,
+                    &self.remembered.recent,
+                    self.dock_size,
+                )
+            })
+            .inner;
+        let line = egui::Frame::new()
+            .fill(theme.window)
+            .inner_margin(egui::Margin {
+                left: 18,
+                right: 18,
+                top: 0,
+                bottom: 4,
+            });
+        EdgePanel::bottom("status")
+            .frame(line)
+            .show_separator_line(false)
+            .show(ui, |ui| status::show(ui, &mut ctx));
+        let ground = egui::Frame::new().fill(theme.window).inner_margin(GUTTER);
+        CentralPanel::default().frame(ground).show(ui, |ui| {
+            self.dock_size = ui.available_size();
+            dock.show(ui, &mut ctx);
+        });
+        self.remembered.dock = dock;
+        self.remembered.device = device;
+        self.remembered.panels = panels;
+        self.fulfil(wishes);
+        self.show_notice(ui);
+    }
+
+    fn fulfil(&mut self, wishes: Vec<WindowWish>) {
+        for wish in wishes {
+            match wish {
+                WindowWish::Appearance { dark } => self.remembered.dark = Some(dark),
+                WindowWish::Scale(scale) => self.remembered.scale = scale,
+                WindowWish::PickFolder if self.folder_dialog.is_none() => {
+                    self.folder_dialog = Some(pick_folder())
+                }
+                WindowWish::PickFolder => {}
+            }
+        }
+    }
+
+    /// One notice at a time, over the panels, until it is dismissed.
+    fn show_notice(&mut self, ui: &Ui) {
+        let text = self.notice.as_deref().or(self.session.notice());
+        let Some(text) = text.map(str::to_owned) else {
+            return;
+        };
+        let theme = self.theme;
+        let dismissed = egui::Area::new(egui::Id::unique("notice"))
+            .anchor(Align2::CENTER_BOTTOM, [0.0, -44.0 * self.remembered.scale])
+            .order(egui::Order::Foreground)
+            .show(ui.ctx(), |ui| {
+                egui::Frame::popup(ui.style())
+                    .fill(theme.panel)
+                    .inner_margin(PADDING)
+                    .show(ui, |ui| {
+                        ui.set_max_width(560.0 * self.remembered.scale);
+                        ui.horizontal(|ui| {
+                            ui.add(egui::Label::new(RichText::new(&text).color(theme.ink)).wrap());
+                            ui.button("Dismiss").clicked()
+                        })
+                        .inner
+                    })
+                    .inner
+            })
+            .inner;
+        if dismissed {
+            self.notice = None;
+            self.actions.push(Action::DismissNotice);
+        }
+    }
+}
+
+/// Inner margin of a notice, in points.
+const PADDING: egui::Margin = egui::Margin::same(12);
+
+impl eframe::App for App {
+    fn logic(&mut self, ctx: &Context, _frame: &mut Frame) {
+        let now = ctx.input(|input| input.time);
+        self.take_in_events(ctx, now);
+        if now - self.written_at >= WRITE_INTERVAL_SECONDS {
+            self.remember(now);
+        }
+    }
+
+    fn ui(&mut self, ui: &mut Ui, frame: &mut Frame) {
+        let ctx = ui.ctx().clone();
+        let now = ctx.input(|input| input.time);
+        self.apply_style(&ctx);
+        self.take_keys(&ctx);
+        self.take_in_folder(&ctx);
+        self.carry_out(now);
+        self.session.refresh_view();
+        self.show(ui, frame, now);
+        if self.carry_out(now) {
+            // What was asked for shows in the next frame, which has to come.
+            ctx.request_repaint();
+        }
+        give_editor_the_keys(&ctx);
+        // A pending write must not wait for the next input.
+        if now - self.written_at < WRITE_INTERVAL_SECONDS {
+            ctx.request_repaint_after(Duration::from_secs_f64(WRITE_INTERVAL_SECONDS));
+        }
+    }
+
+    fn on_exit(&mut self) {
+        self.remember(self.written_at);
+    }
+
+    fn clear_color(&self, _visuals: &egui::Visuals) -> [f32; 4] {
+        self.theme.window.to_normalized_gamma_f32()
+    }
+}
+
+impl App {
+    fn carry_out(&mut self, now: f64) -> bool {
+        let actions = std::mem::take(&mut self.actions);
+        let any = !actions.is_empty();
+        for action in actions {
+            self.apply(action, now);
+        }
+        any
+    }
+}
+
+/// Where nothing has the keyboard and a character is typed, the editor takes it: the window opens ready to type.
+fn give_editor_the_keys(ctx: &Context) {
+    let typed = ctx.input(|input| {
+        input
+            .events
+            .iter()
+            .any(|event| matches!(event, InputEvent::Text(_)))
+    });
+    if typed && ctx.memory(|memory| memory.focused().is_none()) {
+        ctx.memory_mut(|memory| memory.request_focus(editor_id()));
+    }
+}
+
+fn next_scale(scale: f32, direction: i32) -> f32 {
+    let at = SCALES
+        .iter()
+        .position(|&choice| choice >= scale - 0.01)
+        .unwrap_or(0) as i32;
+    SCALES[(at + direction).clamp(0, SCALES.len() as i32 - 1) as usize]
+}
+
+/// Opens the system's folder dialog without blocking a frame.
+fn pick_folder() -> Receiver<Option<PathBuf>> {
+    let (sender, receiver) = channel();
+    let dialog = rfd::AsyncFileDialog::new()
+        .set_title("Open a GPT-2 folder")
+        .pick_folder();
+    std::thread::spawn(move || {
+        let folder = pollster::block_on(dialog).map(|handle| handle.path().to_owned());
+        // A window that is gone needs no folder.
+        let _ = sender.send(folder);
+    });
+    receiver
+}

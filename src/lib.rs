@@ -24,6 +24,7 @@ pub mod model;
 pub mod prediction;
 pub mod sampling;
 pub mod session;
+pub mod store;
 pub mod tokenizer;
 pub mod ui;
 pub mod worker;

@@ -120,13 +120,23 @@ pub fn pack_weights(weights: &[f32]) -> impl Iterator<Item = u32> {
 /// The weight of key `key` in a packed row.
 pub fn unpack_weight(words: &[u32], key: usize) -> Option<f32> {
     let word = words.get(key / 2)?;
-    let bits = if key.is_multiple_of(2) { word & 0xffff } else { word >> 16 };
+    let bits = if key.is_multiple_of(2) {
+        word & 0xffff
+    } else {
+        word >> 16
+    };
     Some(f16::from_bits(bits as u16).to_f32())
 }
 
 impl LayerRow {
     /// Takes query `row` of a pass.
-    fn from_pass(layer: &LayerAttention, n_head: usize, past: usize, rows: usize, row: usize) -> Self {
+    fn from_pass(
+        layer: &LayerAttention,
+        n_head: usize,
+        past: usize,
+        rows: usize,
+        row: usize,
+    ) -> Self {
         let keys_in_pass = past + rows;
         let keys = past + row + 1;
         let mut words = Vec::with_capacity(n_head * words_per_row(keys));
@@ -134,7 +144,9 @@ impl LayerRow {
             let start = (head * rows + row) * keys_in_pass;
             words.extend(pack_weights(&layer.weights[start..start + keys]));
         }
-        let log_sum_exp = (0..n_head).map(|head| layer.log_sum_exp[head * rows + row]).collect();
+        let log_sum_exp = (0..n_head)
+            .map(|head| layer.log_sum_exp[head * rows + row])
+            .collect();
         Self { words, log_sum_exp }
     }
 
@@ -152,9 +164,17 @@ impl AttentionRow {
         let layers = pass
             .attention
             .iter()
-            .map(|layer| Some(Arc::new(LayerRow::from_pass(layer, n_head, pass.past, pass.rows, row))))
+            .map(|layer| {
+                Some(Arc::new(LayerRow::from_pass(
+                    layer, n_head, pass.past, pass.rows, row,
+                )))
+            })
             .collect();
-        Some(Self { n_head, keys: pass.past + row + 1, layers })
+        Some(Self {
+            n_head,
+            keys: pass.past + row + 1,
+            layers,
+        })
     }
 
     pub fn layer(&self, layer: usize) -> Option<&Arc<LayerRow>> {
@@ -164,7 +184,9 @@ impl AttentionRow {
     /// The packed weights of one head, [`words_per_row`]`(keys)` words.
     pub fn head_words(&self, layer: usize, head: usize) -> Option<&[u32]> {
         let width = words_per_row(self.keys);
-        self.layer(layer)?.words.get(head * width..(head + 1) * width)
+        self.layer(layer)?
+            .words
+            .get(head * width..(head + 1) * width)
     }
 
     /// The weight that this query gives to `key`, as kept in f16.
@@ -194,7 +216,11 @@ impl AttentionRow {
     }
 
     pub fn bytes(&self) -> usize {
-        self.layers.iter().flatten().map(|layer| layer.bytes()).sum()
+        self.layers
+            .iter()
+            .flatten()
+            .map(|layer| layer.bytes())
+            .sum()
     }
 }
 
@@ -213,12 +239,19 @@ impl Prediction {
             record_ms: pass.record_ms + packing.elapsed().as_secs_f64() * 1e3,
         });
         let without_logits = pass.rows - (pass.logits.len() / vocab_size.max(1)).min(pass.rows);
-        let mut logits = pass.logits.chunks_exact(vocab_size.max(1)).map(|row| Arc::new(LogitsRow::new(row.to_vec())));
+        let mut logits = pass
+            .logits
+            .chunks_exact(vocab_size.max(1))
+            .map(|row| Arc::new(LogitsRow::new(row.to_vec())));
         attention
             .into_iter()
             .enumerate()
             .map(|(row, attention)| Self {
-                logits: if row < without_logits { None } else { logits.next() },
+                logits: if row < without_logits {
+                    None
+                } else {
+                    logits.next()
+                },
                 attention,
                 timing: timing.clone(),
             })
@@ -226,7 +259,8 @@ impl Prediction {
     }
 
     pub fn bytes(&self) -> usize {
-        self.logits.as_ref().map_or(0, |row| row.bytes()) + self.attention.as_ref().map_or(0, |row| row.bytes())
+        self.logits.as_ref().map_or(0, |row| row.bytes())
+            + self.attention.as_ref().map_or(0, |row| row.bytes())
     }
 
     /// Whether nothing of what a recording pass yields has been let go.

@@ -1,1 +1,27 @@
-//! Not written yet.
+//! GPT-2 on burn: sizes, weights, compute devices, KV cache and the forward pass.
+//!
+//! Owns everything that touches tensors. What leaves it are plain numbers ([`Pass`]) and sentences
+//! ([`ModelError`]). It does not know text, sampling or windows, prints nothing, and runs on the
+//! one thread that owns the compute device.
+
+mod bench;
+mod config;
+mod cpu_kernels;
+mod device;
+mod error;
+mod gpt2;
+mod kv_cache;
+mod layers;
+mod load;
+mod ops;
+mod safetensors_files;
+mod self_check;
+
+pub use bench::{BenchRecord, BenchResult, bare_read_ms, run_bench};
+pub use config::{Activation, Gpt2Config};
+pub use device::{ComputeDevice, DeviceChoice, DeviceKind};
+pub use error::ModelError;
+pub use gpt2::{Gpt2, LayerAttention, Logits, Pass, Record};
+pub use kv_cache::KvCache;
+pub use load::{ModelSource, built_in_tokenizer_json, folder_tokenizer_json, source_config};
+pub use self_check::{CheckRow, Outcome, self_check};

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::{model::{DeviceChoice, ModelSource}, sampling::SamplingSettings, worker::Pace};
+use crate::{
+    model::{DeviceChoice, ModelSource},
+    sampling::SamplingSettings,
+    worker::Pace,
+};
 
 /// A wish of the user. Panels only collect actions; [`super::Session::apply`] carries them out in one place.
 #[derive(Clone, Debug)]
@@ -34,7 +38,10 @@ pub enum Action {
     SetPace(Pace),
     Undo,
     Redo,
-    LoadModel { source: ModelSource, device: DeviceChoice },
+    LoadModel {
+        source: ModelSource,
+        device: DeviceChoice,
+    },
     CancelLoad,
     SelfCheck,
     /// The layer that the attention panel shows: the last to be let go for memory.

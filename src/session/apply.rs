@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Action, Activity, Change, Draw, Loading, Origin, Run, Session, State, TYPING_PAUSE_SECONDS, Tree,
+    Action, Activity, Change, Draw, Loading, Origin, Run, Session, State, TYPING_PAUSE_SECONDS,
+    Tree,
     tree::{NewNode, NodeId},
 };
 use crate::{
@@ -38,7 +39,12 @@ impl Session {
             Action::Undo => self.undo(),
             Action::Redo => self.redo(),
             Action::LoadModel { source, device } => self.load_model(source, device),
-            Action::CancelLoad => self.loading.is_some().then_some(Command::CancelLoad).into_iter().collect(),
+            Action::CancelLoad => self
+                .loading
+                .is_some()
+                .then_some(Command::CancelLoad)
+                .into_iter()
+                .collect(),
             Action::SelfCheck => vec![Command::SelfCheck],
             Action::FocusLayer(layer) => {
                 self.focus_layer = layer;
@@ -54,7 +60,11 @@ impl Session {
 
     /// Does what has become due: predicts after a pause in typing.
     pub fn tick(&mut self, now: f64) -> Vec<Command> {
-        if self.predict_at.is_some_and(|at| now >= at) { self.predict() } else { Vec::new() }
+        if self.predict_at.is_some_and(|at| now >= at) {
+            self.predict()
+        } else {
+            Vec::new()
+        }
     }
 
     // ---- text ----------------------------------------------------------------------------------------------------
@@ -79,21 +89,43 @@ impl Session {
     }
 
     /// Keeps the first `kept` nodes of the path and adds typed ones for the rest of `ids`.
-    fn rewrite(&mut self, kept: usize, ids: &[u32]) {
+    pub(super) fn rewrite(&mut self, kept: usize, ids: &[u32]) {
         let Some(model) = self.model else { return };
-        let old: Vec<_> = self.path.iter().map(|&id| self.tree.node(id).origin).collect();
+        let old: Vec<_> = self
+            .path
+            .iter()
+            .map(|&id| self.tree.node(id).origin)
+            .collect();
         let cut_in_head = kept < self.context_start() && kept < ids.len();
-        let mut head = kept.checked_sub(1).map_or(Tree::ROOT, |last| self.path[last]);
+        let mut head = kept
+            .checked_sub(1)
+            .map_or(Tree::ROOT, |last| self.path[last]);
         if cut_in_head {
             // The part before the context was edited: the whole text is in question again.
             head = self.copy_path(kept, |_| false);
         }
         let tail_shift = old.len() as isize - ids.len() as isize;
         for (index, &token) in ids.iter().enumerate().skip(kept) {
-            let before = usize::try_from(index as isize + tail_shift).ok().and_then(|at| old.get(at));
-            let generated_before = before.is_some_and(|origin| origin.is_generated() || *origin == Origin::Retokenised);
-            let origin = if generated_before { Origin::Retokenised } else { Origin::Typed };
-            head = self.tree.child(head, NewNode { token, model, origin, draw: None, outside: false });
+            let before = usize::try_from(index as isize + tail_shift)
+                .ok()
+                .and_then(|at| old.get(at));
+            let generated_before = before
+                .is_some_and(|origin| origin.is_generated() || *origin == Origin::Retokenised);
+            let origin = if generated_before {
+                Origin::Retokenised
+            } else {
+                Origin::Typed
+            };
+            head = self.tree.child(
+                head,
+                NewNode {
+                    token,
+                    model,
+                    origin,
+                    draw: None,
+                    outside: false,
+                },
+            );
         }
         self.set_head(head);
     }
@@ -135,15 +167,23 @@ impl Session {
     }
 
     fn tokenise_all(&mut self, now: f64) -> Vec<Command> {
-        let Some(tokenizer) = self.tokenizer().cloned() else { return Vec::new() };
+        let Some(tokenizer) = self.tokenizer().cloned() else {
+            return Vec::new();
+        };
         let ids = tokenizer.encode(&self.layout.text);
         if ids == self.ids {
-            self.notice = Some("Tokenising the whole text afresh gives the same tokens.".to_owned());
+            self.notice =
+                Some("Tokenising the whole text afresh gives the same tokens.".to_owned());
             return Vec::new();
         }
         let mut commands = self.interrupt();
         self.record(Change::Branch, now);
-        let kept = self.ids.iter().zip(&ids).take_while(|(a, b)| a == b).count();
+        let kept = self
+            .ids
+            .iter()
+            .zip(&ids)
+            .take_while(|(a, b)| a == b)
+            .count();
         self.rewrite(kept, &ids);
         self.select_after_edit(true, kept);
         commands.extend(self.predict());
@@ -182,7 +222,10 @@ impl Session {
                 self.start(left, now, Change::Run)
             }
             Activity::Idle | Activity::Predicting => {
-                self.run = Run { appended: 0, budget: self.settings.max_new_tokens };
+                self.run = Run {
+                    appended: 0,
+                    budget: self.settings.max_new_tokens,
+                };
                 self.start(self.run.budget, now, Change::Run)
             }
         }
@@ -194,7 +237,10 @@ impl Session {
             return Vec::new();
         }
         if self.activity != Activity::Paused {
-            self.run = Run { appended: 0, budget: self.settings.max_new_tokens.max(1) };
+            self.run = Run {
+                appended: 0,
+                budget: self.settings.max_new_tokens.max(1),
+            };
         }
         self.start(1, now, Change::Step)
     }
@@ -220,15 +266,22 @@ impl Session {
         self.stop_reason = None;
         self.predict_at = None;
         if self.context_len() >= self.n_ctx() || budget == 0 {
-            self.stop_reason =
-                Some(if budget == 0 { StopReason::MaxNewTokens } else { StopReason::ContextFull });
+            self.stop_reason = Some(if budget == 0 {
+                StopReason::MaxNewTokens
+            } else {
+                StopReason::ContextFull
+            });
             commands.extend(self.predict());
             return commands;
         }
         self.record(change, now);
         let start = self.context_start();
-        let from = self.first_unpredicted().map_or(self.context_len(), |index| index - start);
-        let open = self.prediction(self.path.len()).and_then(|prediction| prediction.logits.clone());
+        let from = self
+            .first_unpredicted()
+            .map_or(self.context_len(), |index| index - start);
+        let open = self
+            .prediction(self.path.len())
+            .and_then(|prediction| prediction.logits.clone());
         self.activity = Activity::Running;
         self.follow = true;
         self.what_if = false;
@@ -251,13 +304,24 @@ impl Session {
 
     /// An empty text is a lone end-of-text. Says so where the model has none.
     fn begin_with_end_of_text(&mut self) -> bool {
-        let Some((model, info)) = self.model.zip(self.model()) else { return false };
+        let Some((model, info)) = self.model.zip(self.model()) else {
+            return false;
+        };
         let Some(token) = info.end_of_text else {
             self.notice =
                 Some("An empty text cannot be continued: this model has no end-of-text token to start from. Type something.".to_owned());
             return false;
         };
-        let head = self.tree.child(Tree::ROOT, NewNode { token, model, origin: Origin::Typed, draw: None, outside: false });
+        let head = self.tree.child(
+            Tree::ROOT,
+            NewNode {
+                token,
+                model,
+                origin: Origin::Typed,
+                draw: None,
+                outside: false,
+            },
+        );
         if let Some(prediction) = self.empty_prediction.clone()
             && self.tree.node(head).prediction.is_none()
         {
@@ -320,7 +384,9 @@ impl Session {
     // ---- branches ------------------------------------------------------------------------------------------------
 
     fn pick(&mut self, token: u32, now: f64) -> Vec<Command> {
-        let Some((model, info)) = self.model.zip(self.model()) else { return Vec::new() };
+        let Some((model, info)) = self.model.zip(self.model()) else {
+            return Vec::new();
+        };
         let step = self.selected;
         if token as usize >= info.vocab_size || self.prediction(step).is_none() {
             return Vec::new();
@@ -335,8 +401,18 @@ impl Session {
         }
         let step = step.max(1);
         self.record(Change::Branch, now);
-        let draw = Some(Draw { settings: self.settings.clone(), u: None, redraw: 0 });
-        let new = NewNode { token, model, origin: Origin::Picked, draw, outside: false };
+        let draw = Some(Draw {
+            settings: self.settings.clone(),
+            u: None,
+            redraw: 0,
+        });
+        let new = NewNode {
+            token,
+            model,
+            origin: Origin::Picked,
+            draw,
+            outside: false,
+        };
         let head = self.tree.child(self.path[step - 1], new);
         self.set_head(head);
         self.select(self.path.len());
@@ -381,7 +457,11 @@ impl Session {
 
     fn set_pace(&mut self, pace: Pace) -> Vec<Command> {
         self.pace = pace;
-        if self.is_running() { vec![Command::Pace(pace)] } else { Vec::new() }
+        if self.is_running() {
+            vec![Command::Pace(pace)]
+        } else {
+            Vec::new()
+        }
     }
 
     // ---- undo ----------------------------------------------------------------------------------------------------
@@ -420,19 +500,30 @@ impl Session {
 
     // ---- models --------------------------------------------------------------------------------------------------
 
-    fn load_model(&mut self, source: ModelSource, device: crate::model::DeviceChoice) -> Vec<Command> {
+    fn load_model(
+        &mut self,
+        source: ModelSource,
+        device: crate::model::DeviceChoice,
+    ) -> Vec<Command> {
         let mut commands = self.interrupt();
         if self.loading.is_some() {
             commands.push(Command::CancelLoad);
         }
-        self.loading = Some(Loading { name: source.name(), done_bytes: 0, total_bytes: 0, run_queued: false });
+        self.loading = Some(Loading {
+            name: source.name(),
+            done_bytes: 0,
+            total_bytes: 0,
+            run_queued: false,
+        });
         commands.push(Command::Load { source, device });
         commands
     }
 
     /// Reads the text again where another model's tokens make it up: ids mean something only to their own model.
     pub(super) fn adopt_path_of_another_model(&mut self) {
-        let (Some(model), Some(tokenizer)) = (self.model, self.tokenizer().cloned()) else { return };
+        let (Some(model), Some(tokenizer)) = (self.model, self.tokenizer().cloned()) else {
+            return;
+        };
         if self.path_nodes().all(|node| node.model == model) {
             return;
         }
@@ -448,7 +539,10 @@ impl Session {
             return Vec::new();
         }
         let start = self.context_start();
-        let missing = self.path_nodes().skip(start).position(|node| !node.prediction.as_ref().is_some_and(|p| p.is_complete()));
+        let missing = self
+            .path_nodes()
+            .skip(start)
+            .position(|node| !node.prediction.as_ref().is_some_and(|p| p.is_complete()));
         match missing {
             Some(from) => self.request_prediction(from),
             None => Vec::new(),

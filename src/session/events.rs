@@ -16,9 +16,21 @@ impl Session {
     /// Takes in one report at `now` (seconds), and returns what to ask of the worker next.
     pub fn on_event(&mut self, event: Event, now: f64) -> Vec<Command> {
         match event {
-            Event::Loading { name, done_bytes, total_bytes } => {
-                let run_queued = self.loading.as_ref().is_some_and(|loading| loading.run_queued);
-                self.loading = Some(Loading { name, done_bytes, total_bytes, run_queued });
+            Event::Loading {
+                name,
+                done_bytes,
+                total_bytes,
+            } => {
+                let run_queued = self
+                    .loading
+                    .as_ref()
+                    .is_some_and(|loading| loading.run_queued);
+                self.loading = Some(Loading {
+                    name,
+                    done_bytes,
+                    total_bytes,
+                    run_queued,
+                });
                 Vec::new()
             }
             Event::Loaded(model) => self.on_loaded(model, now),
@@ -30,11 +42,19 @@ impl Session {
                 self.notice = Some(format!("Loading {name} was cancelled."));
                 self.after_load(now)
             }
-            Event::Predicted { epoch, first, predictions } if epoch == self.epoch => {
+            Event::Predicted {
+                epoch,
+                first,
+                predictions,
+            } if epoch == self.epoch => {
                 self.on_predicted(first, predictions);
                 Vec::new()
             }
-            Event::Chosen { epoch, choice, settings } if epoch == self.epoch => {
+            Event::Chosen {
+                epoch,
+                choice,
+                settings,
+            } if epoch == self.epoch => {
                 self.on_chosen(choice, settings);
                 Vec::new()
             }
@@ -48,7 +68,10 @@ impl Session {
                 self.self_check = Some(summary);
                 Vec::new()
             }
-            Event::Predicted { .. } | Event::Chosen { .. } | Event::Stopped { .. } | Event::Failed { .. } => Vec::new(),
+            Event::Predicted { .. }
+            | Event::Chosen { .. }
+            | Event::Stopped { .. }
+            | Event::Failed { .. } => Vec::new(),
         }
     }
 
@@ -68,7 +91,10 @@ impl Session {
         self.prefill = None;
         match text {
             Some(text) => {
-                let ids = self.tokenizer().map(|tokenizer| tokenizer.encode(&text)).unwrap_or_default();
+                let ids = self
+                    .tokenizer()
+                    .map(|tokenizer| tokenizer.encode(&text))
+                    .unwrap_or_default();
                 self.rewrite(0, &ids);
             }
             None => self.adopt_path_of_another_model(),
@@ -81,8 +107,15 @@ impl Session {
     }
 
     fn after_load(&mut self, now: f64) -> Vec<Command> {
-        let queued = self.loading.take().is_some_and(|loading| loading.run_queued);
-        if queued && self.model.is_some() { self.apply(super::Action::RunOrPause, now) } else { self.predict() }
+        let queued = self
+            .loading
+            .take()
+            .is_some_and(|loading| loading.run_queued);
+        if queued && self.model.is_some() {
+            self.apply(super::Action::RunOrPause, now)
+        } else {
+            self.predict()
+        }
     }
 
     fn on_predicted(&mut self, first: usize, predictions: Vec<Prediction>) {
@@ -122,9 +155,26 @@ impl Session {
 
     fn on_chosen(&mut self, choice: Choice, settings: Arc<SamplingSettings>) {
         let Some(model) = self.model else { return };
-        let origin = if choice.u.is_some() { Origin::Sampled } else { Origin::Greedy };
-        let draw = Some(Draw { settings, u: choice.u, redraw: choice.redraw });
-        let head = self.tree.child(self.head, NewNode { token: choice.id, model, origin, draw, outside: false });
+        let origin = if choice.u.is_some() {
+            Origin::Sampled
+        } else {
+            Origin::Greedy
+        };
+        let draw = Some(Draw {
+            settings,
+            u: choice.u,
+            redraw: choice.redraw,
+        });
+        let head = self.tree.child(
+            self.head,
+            NewNode {
+                token: choice.id,
+                model,
+                origin,
+                draw,
+                outside: false,
+            },
+        );
         self.head = head;
         self.path.push(head);
         self.read_path();
@@ -138,9 +188,14 @@ impl Session {
         let left = self.run.budget.saturating_sub(self.run.appended);
         match (self.activity, reason) {
             (Activity::Predicting, _) => self.activity = Activity::Idle,
-            (Activity::Ending { pause: true }, Some(StopReason::Stopped)) if left > 0 => self.activity = Activity::Paused,
+            (Activity::Ending { pause: true }, Some(StopReason::Stopped)) if left > 0 => {
+                self.activity = Activity::Paused
+            }
             // A step's own budget is one token; the run it belongs to has more.
-            (Activity::Running | Activity::Ending { pause: true }, Some(StopReason::MaxNewTokens)) if left > 0 => {
+            (
+                Activity::Running | Activity::Ending { pause: true },
+                Some(StopReason::MaxNewTokens),
+            ) if left > 0 => {
                 self.activity = Activity::Paused;
             }
             _ => {

@@ -45,9 +45,9 @@ pub struct History {
 impl History {
     /// Notes that `state` is about to be changed, `now` in seconds.
     pub fn record(&mut self, state: State, change: Change, now: f64) {
-        let burst = self
-            .last
-            .is_some_and(|(last, at)| last == change && change.coalesces() && now - at < BURST_SECONDS);
+        let burst = self.last.is_some_and(|(last, at)| {
+            last == change && change.coalesces() && now - at < BURST_SECONDS
+        });
         if !burst {
             self.undo.push(state);
         }
@@ -68,7 +68,12 @@ impl History {
         Self::step(&mut self.redo, &mut self.undo, &mut self.last, current)
     }
 
-    fn step(from: &mut Vec<State>, to: &mut Vec<State>, last: &mut Option<(Change, f64)>, current: State) -> Option<State> {
+    fn step(
+        from: &mut Vec<State>,
+        to: &mut Vec<State>,
+        last: &mut Option<(Change, f64)>,
+        current: State,
+    ) -> Option<State> {
         let state = from.pop()?;
         to.push(current);
         *last = None;

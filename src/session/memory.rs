@@ -36,14 +36,19 @@ impl Session {
         }
         let n_layer = self.model().map_or(0, |model| model.n_layer);
         let focus = self.focus_layer.min(n_layer.saturating_sub(1));
-        let layers = (0..n_layer).filter(|&layer| layer != focus).chain((n_layer > 0).then_some(focus));
+        let layers = (0..n_layer)
+            .filter(|&layer| layer != focus)
+            .chain((n_layer > 0).then_some(focus));
         for layer in layers {
             if self.recorded_bytes <= self.budget_bytes {
                 return;
             }
             for index in 0..self.path.len() {
                 self.let_go(self.path[index], |prediction| {
-                    prediction.attention = prediction.attention.as_ref().map(|row| Arc::new(row.without_layer(layer)));
+                    prediction.attention = prediction
+                        .attention
+                        .as_ref()
+                        .map(|row| Arc::new(row.without_layer(layer)));
                 });
             }
         }

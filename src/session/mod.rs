@@ -46,7 +46,9 @@ pub enum Activity {
     /// Generating.
     Running,
     /// The run ends at its next token; `pause` keeps its remaining budget.
-    Ending { pause: bool },
+    Ending {
+        pause: bool,
+    },
     /// A run was paused with tokens of its budget left.
     Paused,
 }
@@ -190,7 +192,11 @@ impl Session {
         if let Some(text) = &self.unread {
             return text;
         }
-        let shown = if self.is_running() { self.path.len() - self.layout.pending_tail } else { self.path.len() };
+        let shown = if self.is_running() {
+            self.path.len() - self.layout.pending_tail
+        } else {
+            self.path.len()
+        };
         match shown.checked_sub(1) {
             Some(last) => &self.layout.text[..self.layout.ends[last]],
             None => "",
@@ -371,7 +377,9 @@ impl Session {
         };
         let chosen_id = self.path.get(step).copied();
         let draw = chosen_id.and_then(|id| self.tree.node(id).draw.as_ref());
-        let drawn_with = draw.filter(|draw| self.what_if && draw.settings != self.settings).map(|draw| draw.settings.clone());
+        let drawn_with = draw
+            .filter(|draw| self.what_if && draw.settings != self.settings)
+            .map(|draw| draw.settings.clone());
         let settings = match draw {
             Some(draw) if !self.what_if => draw.settings.clone(),
             _ => self.settings.clone(),
@@ -400,13 +408,29 @@ impl Session {
         });
         let top = StepView::top_rows(&logits, &distribution);
         let attention = prediction.attention.clone();
-        self.view = Some((key, StepView { step, logits, attention, settings, drawn_with, distribution, chosen, top }));
+        self.view = Some((
+            key,
+            StepView {
+                step,
+                logits,
+                attention,
+                settings,
+                drawn_with,
+                distribution,
+                chosen,
+                top,
+            },
+        ));
     }
 
     // ---- shared by apply and events ------------------------------------------------------------------------------
 
     fn state(&self) -> State {
-        State { head: self.head, settings: self.settings.clone(), selected: self.selected }
+        State {
+            head: self.head,
+            settings: self.settings.clone(),
+            selected: self.selected,
+        }
     }
 
     fn record(&mut self, change: Change, now: f64) {
@@ -422,26 +446,40 @@ impl Session {
 
     /// Works out ids and text from the path.
     fn read_path(&mut self) {
-        self.ids = self.path.iter().map(|&id| self.tree.node(id).token).collect();
+        self.ids = self
+            .path
+            .iter()
+            .map(|&id| self.tree.node(id).token)
+            .collect();
         let tokenizer = self.head_model().map(|model| model.tokenizer.clone());
-        self.layout = tokenizer.map(|tokenizer| tokenizer.layout(&self.ids)).unwrap_or_default();
+        self.layout = tokenizer
+            .map(|tokenizer| tokenizer.layout(&self.ids))
+            .unwrap_or_default();
     }
 
     /// The model that the current text was read with; all of a path's nodes share one.
     fn head_model(&self) -> Option<&Arc<ModelInfo>> {
-        let index = self.path.last().map_or(self.model?, |&id| self.tree.node(id).model);
+        let index = self
+            .path
+            .last()
+            .map_or(self.model?, |&id| self.tree.node(id).model);
         self.models.get(index)
     }
 
     /// First path index whose prediction was never computed.
     fn first_unpredicted(&self) -> Option<usize> {
-        (self.context_start()..self.path.len()).find(|&index| self.tree.node(self.path[index]).prediction.is_none())
+        (self.context_start()..self.path.len())
+            .find(|&index| self.tree.node(self.path[index]).prediction.is_none())
     }
 
     /// The token ids that the model sees.
     fn context(&self) -> Vec<u32> {
         if self.path.is_empty() {
-            return self.model().and_then(|model| model.end_of_text).into_iter().collect();
+            return self
+                .model()
+                .and_then(|model| model.end_of_text)
+                .into_iter()
+                .collect();
         }
         self.ids[self.context_start()..].to_vec()
     }
@@ -472,7 +510,11 @@ impl Session {
         self.epoch += 1;
         self.activity = Activity::Predicting;
         self.prefill = None;
-        vec![Command::Predict { epoch: self.epoch, context: self.context(), from }]
+        vec![Command::Predict {
+            epoch: self.epoch,
+            context: self.context(),
+            from,
+        }]
     }
 
     /// Lets go of whatever the worker is doing: its further events are about another text.
@@ -483,6 +525,10 @@ impl Session {
             self.stop_reason = Some(StopReason::Stopped);
         }
         self.activity = Activity::Idle;
-        if busy { vec![Command::Stop] } else { Vec::new() }
+        if busy {
+            vec![Command::Stop]
+        } else {
+            Vec::new()
+        }
     }
 }

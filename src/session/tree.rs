@@ -126,7 +126,10 @@ impl Default for Tree {
             score: None,
             entropy_nats: None,
         };
-        Self { nodes: vec![root], children: vec![Vec::new()] }
+        Self {
+            nodes: vec![root],
+            children: vec![Vec::new()],
+        }
     }
 }
 
@@ -192,8 +195,14 @@ impl Tree {
             child.score = child.score.or(found);
         }
         let node = self.node_mut(id);
-        node.entropy_nats = prediction.logits.as_ref().map(|row| row.stats.entropy_nats).or(node.entropy_nats);
-        node.prediction.replace(prediction).map_or(0, |old| old.bytes())
+        node.entropy_nats = prediction
+            .logits
+            .as_ref()
+            .map(|row| row.stats.entropy_nats)
+            .or(node.entropy_nats);
+        node.prediction
+            .replace(prediction)
+            .map_or(0, |old| old.bytes())
     }
 
     /// The nodes from the first token to `head`, without the root.

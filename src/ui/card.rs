@@ -19,11 +19,27 @@ impl Card<'_> {
     /// Shows the panel over all available space. `menu` fills the "…" menu, `content` the rest.
     ///
     /// Returns the title's response: dragging it moves the panel.
-    pub fn show(self, ui: &mut Ui, theme: &Theme, menu: impl FnOnce(&mut Ui), content: impl FnOnce(&mut Ui)) -> Response {
+    pub fn show(
+        self,
+        ui: &mut Ui,
+        theme: &Theme,
+        menu: impl FnOnce(&mut Ui),
+        content: impl FnOnce(&mut Ui),
+    ) -> Response {
         let rect = ui.available_rect_before_wrap();
-        ui.painter().rect(rect, CORNER, theme.panel, theme.hairline(), egui::StrokeKind::Inside);
+        ui.painter().rect(
+            rect,
+            CORNER,
+            theme.panel,
+            theme.hairline(),
+            egui::StrokeKind::Inside,
+        );
         let inner = rect.shrink(PANEL_PADDING);
-        let mut ui = ui.new_child(UiBuilder::new().max_rect(inner).layout(Layout::top_down(Align::Min)));
+        let mut ui = ui.new_child(
+            UiBuilder::new()
+                .max_rect(inner)
+                .layout(Layout::top_down(Align::Min)),
+        );
         ui.set_clip_rect(rect.shrink(1.0).intersect(ui.clip_rect()));
         let title = ui
             .horizontal(|ui| {
@@ -33,17 +49,22 @@ impl Card<'_> {
                         .selectable(false),
                 );
                 ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-                    let button = egui::Button::new(ICON_MORE_HORIZ.rich_text().color(theme.dim)).frame(false);
-                    let (button, _) = egui::containers::menu::MenuButton::from_button(button).ui(ui, menu);
+                    let button = egui::Button::new(ICON_MORE_HORIZ.rich_text().color(theme.dim))
+                        .frame(false);
+                    let (button, _) =
+                        egui::containers::menu::MenuButton::from_button(button).ui(ui, menu);
                     let name = format!("{} menu", self.title);
-                    button.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, &name));
+                    button
+                        .widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, &name));
                 });
                 title
             })
             .inner;
         if !self.subtitle.is_empty() {
-            ui.add(egui::Label::new(RichText::new(&self.subtitle).small().color(theme.dim)).truncate())
-                .on_hover_text(&self.subtitle);
+            ui.add(
+                egui::Label::new(RichText::new(&self.subtitle).small().color(theme.dim)).truncate(),
+            )
+            .on_hover_text(&self.subtitle);
         }
         ui.add_space(2.0);
         content(&mut ui);
@@ -53,5 +74,9 @@ impl Card<'_> {
 
 /// Panel titles: capitals a little apart, small and strong.
 pub fn small_capitals(text: &str, theme: &Theme) -> RichText {
-    RichText::new(text.to_uppercase()).small().family(semibold()).color(theme.dim).extra_letter_spacing(1.0)
+    RichText::new(text.to_uppercase())
+        .small()
+        .family(semibold())
+        .color(theme.dim)
+        .extra_letter_spacing(1.0)
 }

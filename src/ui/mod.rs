@@ -19,7 +19,9 @@ pub use theme::Theme;
 use crate::session::{Action, Session};
 
 /// The panels that can be docked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 pub enum Panel {
     Text,
     Tokens,
@@ -31,8 +33,15 @@ pub enum Panel {
 }
 
 impl Panel {
-    pub const ALL: [Self; 7] =
-        [Self::Text, Self::Tokens, Self::Sampling, Self::NextToken, Self::Logits, Self::Attention, Self::Timeline];
+    pub const ALL: [Self; 7] = [
+        Self::Text,
+        Self::Tokens,
+        Self::Sampling,
+        Self::NextToken,
+        Self::Logits,
+        Self::Attention,
+        Self::Timeline,
+    ];
 
     pub fn title(self) -> &'static str {
         match self {
@@ -70,7 +79,9 @@ impl PanelContext<'_> {
 
     /// A token's label; a number where no tokenizer is loaded.
     pub fn label(&self, id: u32) -> String {
-        self.session.tokenizer().map_or_else(|| format!("#{id}"), |tokenizer| tokenizer.label(id))
+        self.session
+            .tokenizer()
+            .map_or_else(|| format!("#{id}"), |tokenizer| tokenizer.label(id))
     }
 
     /// Height of a chart row at the current type scale.
@@ -89,4 +100,12 @@ pub struct PanelState {
     /// Index of the token that the pointer is on, in any panel: highlighted in all others next frame.
     #[serde(skip)]
     pub hovered_token: Option<usize>,
+}
+
+impl PanelState {
+    /// Esc: whatever is pinned is let go.
+    pub fn release_pins(&mut self) {
+        self.attention.release_pins();
+        self.logits.release_pins();
+    }
 }

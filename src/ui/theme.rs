@@ -3,7 +3,10 @@
 //! Colour has meaning and only that: orange is what was chosen and the selected step, blue is probability mass,
 //! violet is surprisal, green and red are positive and negative logits (which direction shows as well). Controls are ink.
 
-use egui::{Color32, CornerRadius, FontData, FontDefinitions, FontFamily, FontId, Margin, Shadow, Stroke, TextStyle};
+use egui::{
+    Color32, CornerRadius, FontData, FontDefinitions, FontFamily, FontId, Margin, Shadow, Stroke,
+    TextStyle,
+};
 
 /// Gap between panels, and inside panels from edge to content, in points.
 pub const GUTTER: f32 = 12.0;
@@ -97,7 +100,8 @@ impl Theme {
     pub fn surprisal_tint(&self, surprisal_nats: f64) -> Color32 {
         // 8 nats is one chance in three thousand: beyond that all is "very surprising".
         let strength = (surprisal_nats / 8.0).clamp(0.0, 1.0) as f32;
-        self.panel.lerp_to_gamma(self.surprisal, 0.08 + 0.42 * strength)
+        self.panel
+            .lerp_to_gamma(self.surprisal, 0.08 + 0.42 * strength)
     }
 
     pub fn hairline(&self) -> Stroke {
@@ -106,14 +110,26 @@ impl Theme {
 
     /// Sets egui's own widgets to this palette, with all type at `scale` (1.0 is 100 %).
     pub fn apply(&self, ctx: &egui::Context, scale: f32) {
-        let mut style = egui::Style { visuals: if self.dark { egui::Visuals::dark() } else { egui::Visuals::light() }, ..Default::default() };
+        let mut style = egui::Style {
+            visuals: if self.dark {
+                egui::Visuals::dark()
+            } else {
+                egui::Visuals::light()
+            },
+            ..Default::default()
+        };
         let visuals = &mut style.visuals;
         visuals.panel_fill = self.window;
         visuals.window_fill = self.panel;
         visuals.window_stroke = self.hairline();
         visuals.window_corner_radius = CornerRadius::same(CORNER);
         visuals.menu_corner_radius = CornerRadius::same(8);
-        visuals.popup_shadow = Shadow { offset: [0, 4], blur: 16, spread: 0, color: Color32::from_black_alpha(if self.dark { 90 } else { 30 }) };
+        visuals.popup_shadow = Shadow {
+            offset: [0, 4],
+            blur: 16,
+            spread: 0,
+            color: Color32::from_black_alpha(if self.dark { 90 } else { 30 }),
+        };
         visuals.window_shadow = visuals.popup_shadow;
         visuals.extreme_bg_color = self.panel;
         visuals.text_edit_bg_color = Some(self.panel);
@@ -140,12 +156,27 @@ impl Theme {
         }
         let size = |points: f32| points * scale;
         style.text_styles = [
-            (TextStyle::Small, FontId::new(size(12.0), FontFamily::Proportional)),
-            (TextStyle::Body, FontId::new(size(14.0), FontFamily::Proportional)),
-            (TextStyle::Button, FontId::new(size(14.0), FontFamily::Proportional)),
+            (
+                TextStyle::Small,
+                FontId::new(size(12.0), FontFamily::Proportional),
+            ),
+            (
+                TextStyle::Body,
+                FontId::new(size(14.0), FontFamily::Proportional),
+            ),
+            (
+                TextStyle::Button,
+                FontId::new(size(14.0), FontFamily::Proportional),
+            ),
             (TextStyle::Heading, FontId::new(size(16.0), semibold())),
-            (TextStyle::Monospace, FontId::new(size(13.0), FontFamily::Monospace)),
-            (editor_style(), FontId::new(size(18.0), FontFamily::Proportional)),
+            (
+                TextStyle::Monospace,
+                FontId::new(size(13.0), FontFamily::Monospace),
+            ),
+            (
+                editor_style(),
+                FontId::new(size(18.0), FontFamily::Proportional),
+            ),
         ]
         .into();
         style.spacing.item_spacing = egui::vec2(8.0, 6.0);
@@ -154,8 +185,19 @@ impl Theme {
         style.spacing.menu_margin = Margin::same(8);
         style.spacing.scroll = egui::style::ScrollStyle::thin();
         style.interaction.selectable_labels = false;
-        ctx.set_theme(if self.dark { egui::Theme::Dark } else { egui::Theme::Light });
-        ctx.set_style_of(if self.dark { egui::Theme::Dark } else { egui::Theme::Light }, style);
+        ctx.set_theme(if self.dark {
+            egui::Theme::Dark
+        } else {
+            egui::Theme::Light
+        });
+        ctx.set_style_of(
+            if self.dark {
+                egui::Theme::Dark
+            } else {
+                egui::Theme::Light
+            },
+            style,
+        );
     }
 }
 
@@ -163,13 +205,27 @@ impl Theme {
 pub fn fonts() -> FontDefinitions {
     let mut fonts = FontDefinitions::empty();
     let faces: [(&str, &'static [u8]); 4] = [
-        ("inter", include_bytes!("../../assets/fonts/Inter-Regular.otf")),
-        ("inter-semibold", include_bytes!("../../assets/fonts/Inter-SemiBold.otf")),
-        ("jetbrains-mono", include_bytes!("../../assets/fonts/JetBrainsMono-Regular.ttf")),
-        ("jetbrains-mono-bold", include_bytes!("../../assets/fonts/JetBrainsMono-Bold.ttf")),
+        (
+            "inter",
+            include_bytes!("../../assets/fonts/Inter-Regular.otf"),
+        ),
+        (
+            "inter-semibold",
+            include_bytes!("../../assets/fonts/Inter-SemiBold.otf"),
+        ),
+        (
+            "jetbrains-mono",
+            include_bytes!("../../assets/fonts/JetBrainsMono-Regular.ttf"),
+        ),
+        (
+            "jetbrains-mono-bold",
+            include_bytes!("../../assets/fonts/JetBrainsMono-Bold.ttf"),
+        ),
     ];
     for (name, bytes) in faces {
-        fonts.font_data.insert(name.to_owned(), FontData::from_static(bytes).into());
+        fonts
+            .font_data
+            .insert(name.to_owned(), FontData::from_static(bytes).into());
     }
     for (family, faces) in [
         (FontFamily::Proportional, ["inter", "jetbrains-mono"]),
@@ -177,7 +233,9 @@ pub fn fonts() -> FontDefinitions {
         (semibold(), ["inter-semibold", "jetbrains-mono-bold"]),
         (mono_bold(), ["jetbrains-mono-bold", "inter-semibold"]),
     ] {
-        fonts.families.insert(family, faces.map(str::to_owned).to_vec());
+        fonts
+            .families
+            .insert(family, faces.map(str::to_owned).to_vec());
     }
     fonts
 }
@@ -191,7 +249,11 @@ mod tests {
         let luminance = |c: Color32| {
             let channel = |v: u8| {
                 let v = f32::from(v) / 255.0;
-                if v <= 0.04045 { v / 12.92 } else { ((v + 0.055) / 1.055).powf(2.4) }
+                if v <= 0.04045 {
+                    v / 12.92
+                } else {
+                    ((v + 0.055) / 1.055).powf(2.4)
+                }
             };
             0.2126 * channel(c.r()) + 0.7152 * channel(c.g()) + 0.0722 * channel(c.b())
         };
@@ -204,13 +266,32 @@ mod tests {
         for theme in [Theme::LIGHT, Theme::DARK] {
             for ground in [theme.window, theme.panel] {
                 for text in [theme.ink, theme.dim] {
-                    assert!(contrast(text, ground) >= 4.5, "text {text:?} on {ground:?}: {}", contrast(text, ground));
+                    assert!(
+                        contrast(text, ground) >= 4.5,
+                        "text {text:?} on {ground:?}: {}",
+                        contrast(text, ground)
+                    );
                 }
             }
             assert!(contrast(theme.ink, theme.field) >= 4.5);
-            assert!(contrast(theme.dim, theme.field) >= 4.5, "{}", contrast(theme.dim, theme.field));
-            for mark in [theme.chosen, theme.probability, theme.surprisal, theme.positive, theme.negative, theme.prompt] {
-                assert!(contrast(mark, theme.panel) >= 3.0, "mark {mark:?}: {}", contrast(mark, theme.panel));
+            assert!(
+                contrast(theme.dim, theme.field) >= 4.5,
+                "{}",
+                contrast(theme.dim, theme.field)
+            );
+            for mark in [
+                theme.chosen,
+                theme.probability,
+                theme.surprisal,
+                theme.positive,
+                theme.negative,
+                theme.prompt,
+            ] {
+                assert!(
+                    contrast(mark, theme.panel) >= 3.0,
+                    "mark {mark:?}: {}",
+                    contrast(mark, theme.panel)
+                );
             }
             // Text stands on the strongest tint too.
             assert!(contrast(theme.ink, theme.surprisal_tint(100.0)) >= 4.5);

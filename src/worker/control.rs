@@ -51,17 +51,29 @@ pub(super) struct Inbox {
 
 impl Inbox {
     pub fn new(commands: Receiver<Command>) -> Self {
-        Self { commands, waiting: VecDeque::new(), closed: false }
+        Self {
+            commands,
+            waiting: VecDeque::new(),
+            closed: false,
+        }
     }
 
     /// The next command; `None` once the window is gone.
     pub fn next(&mut self) -> Option<Command> {
-        self.waiting.pop_front().or_else(|| if self.closed { None } else { self.commands.recv().ok() })
+        self.waiting.pop_front().or_else(|| {
+            if self.closed {
+                None
+            } else {
+                self.commands.recv().ok()
+            }
+        })
     }
 
     /// The next command, or `None` if none comes within `patience`.
     pub fn next_within(&mut self, patience: Duration) -> Option<Command> {
-        self.waiting.pop_front().or_else(|| self.commands.recv_timeout(patience).ok())
+        self.waiting
+            .pop_front()
+            .or_else(|| self.commands.recv_timeout(patience).ok())
     }
 
     /// Whether a load in progress is to be given up.

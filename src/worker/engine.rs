@@ -7,8 +7,8 @@ use std::{ops::ControlFlow, path::Path, sync::Arc, time::Instant};
 use super::{Control, Event, Live, ModelInfo, RunRequest, StopReason};
 use crate::{
     model::{
-        ComputeDevice, DeviceChoice, Gpt2, KvCache, Logits, ModelError, ModelSource, Record, built_in_tokenizer_json,
-        folder_tokenizer_json,
+        ComputeDevice, DeviceChoice, Gpt2, KvCache, Logits, ModelError, ModelSource, Record,
+        built_in_tokenizer_json, folder_tokenizer_json,
     },
     prediction::{LogitsRow, Phase, Prediction},
     sampling::select,
@@ -60,7 +60,13 @@ impl Engine {
     /// # Errors
     /// As [`Self::load`].
     pub fn load_for_ids(source: &ModelSource, device: DeviceChoice) -> Result<Self, EngineError> {
-        Ok(Self::load_without_tokenizer(source, device, &mut |_, _| ControlFlow::Continue(()), Instant::now())?.0)
+        Ok(Self::load_without_tokenizer(
+            source,
+            device,
+            &mut |_, _| ControlFlow::Continue(()),
+            Instant::now(),
+        )?
+        .0)
     }
 
     fn load_without_tokenizer(
@@ -73,11 +79,22 @@ impl Engine {
         let gpt2 = Gpt2::load(source, &device, progress)?;
         let cache = gpt2.new_cache();
         let end_of_text = gpt2.config.eos_token_id;
-        let engine = Self { gpt2, device, cache, cached: Vec::new(), use_cache: true, end_of_text, tokenizer: None };
+        let engine = Self {
+            gpt2,
+            device,
+            cache,
+            cached: Vec::new(),
+            use_cache: true,
+            end_of_text,
+            tokenizer: None,
+        };
         Ok((engine, started))
     }
 
-    fn with_tokenizer((mut engine, started): (Self, Instant), source: &ModelSource) -> Result<(Self, ModelInfo), EngineError> {
+    fn with_tokenizer(
+        (mut engine, started): (Self, Instant),
+        source: &ModelSource,
+    ) -> Result<(Self, ModelInfo), EngineError> {
         let tokenizer = match source {
             ModelSource::BuiltIn => Tokenizer::from_json(built_in_tokenizer_json())?,
             ModelSource::Folder(folder) => Tokenizer::from_json(&folder_tokenizer_json(folder)?)?,
@@ -85,7 +102,10 @@ impl Engine {
         };
         let config = &engine.gpt2.config;
         let in_table = |id: &u32| (*id as usize) < config.vocab_size;
-        engine.end_of_text = config.eos_token_id.filter(in_table).or_else(|| tokenizer.end_of_text().filter(in_table));
+        engine.end_of_text = config
+            .eos_token_id
+            .filter(in_table)
+            .or_else(|| tokenizer.end_of_text().filter(in_table));
         engine.tokenizer = Some(tokenizer.clone());
         let info = ModelInfo {
             name: source.name(),
@@ -133,13 +153,22 @@ impl Engine {
         record_attention: bool,
         on_chunk: &mut dyn FnMut(usize, Vec<Prediction>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, EngineError> {
-        let shared = self.cached.iter().zip(context).take_while(|(a, b)| a == b).count();
+        let shared = self
+            .cached
+            .iter()
+            .zip(context)
+            .take_while(|(a, b)| a == b)
+            .count();
         let mut at = if self.use_cache { shared.min(from) } else { 0 };
         self.cache.truncate(at);
         self.cached.truncate(at);
         while at < context.len() {
             // A chunk lies wholly before `from` or wholly after it.
-            let end = if at < from { from.min(at + PREFILL_CHUNK) } else { context.len().min(at + PREFILL_CHUNK) };
+            let end = if at < from {
+                from.min(at + PREFILL_CHUNK)
+            } else {
+                context.len().min(at + PREFILL_CHUNK)
+            };
             let wanted = at >= from;
             let record = Record {
                 logits: if wanted { Logits::All } else { Logits::None },
@@ -147,8 +176,15 @@ impl Engine {
                 scores: false,
                 hidden: false,
             };
-            let phase = if end - at == 1 && at > 0 { Phase::Decode } else { Phase::Prefill };
-            let pass = match self.gpt2.forward(&context[at..end], &mut self.cache, &record) {
+            let phase = if end - at == 1 && at > 0 {
+                Phase::Decode
+            } else {
+                Phase::Prefill
+            };
+            let pass = match self
+                .gpt2
+                .forward(&context[at..end], &mut self.cache, &record)
+            {
                 Ok(pass) => pass,
                 Err(error) => {
                     self.forget();
@@ -158,7 +194,8 @@ impl Engine {
             self.cached.extend_from_slice(&context[at..end]);
             if wanted {
                 let config = &self.gpt2.config;
-                let predictions = Prediction::from_pass(pass, config.n_head, config.vocab_size, phase);
+                let predictions =
+                    Prediction::from_pass(pass, config.n_head, config.vocab_size, phase);
                 if on_chunk(at, predictions).is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
@@ -187,14 +224,33 @@ impl Engine {
         control: &mut dyn Control,
         emit: &mut dyn FnMut(Event),
     ) -> Result<StopReason, EngineError> {
-        let RunRequest { epoch, context: mut ids, from, open, continuation, budget, settings, pace } = request;
+        let RunRequest {
+            epoch,
+            context: mut ids,
+            from,
+            open,
+            continuation,
+            budget,
+            settings,
+            pace,
+        } = request;
         let mut live = Live { settings, pace };
         let mut row = open;
-        let from = if row.is_none() { from.min(ids.len().saturating_sub(1)) } else { from };
-        if self.predict_reporting(epoch, &ids, from, control, emit, &mut row)?.is_break() {
+        let from = if row.is_none() {
+            from.min(ids.len().saturating_sub(1))
+        } else {
+            from
+        };
+        if self
+            .predict_reporting(epoch, &ids, from, control, emit, &mut row)?
+            .is_break()
+        {
             return Ok(StopReason::Stopped);
         }
-        let mut stops = StopMatcher::new(self.tokenizer.clone(), &ids[ids.len() - continuation.min(ids.len())..]);
+        let mut stops = StopMatcher::new(
+            self.tokenizer.clone(),
+            &ids[ids.len() - continuation.min(ids.len())..],
+        );
         let mut appended = 0;
         let mut last_token_at: Option<Instant> = None;
         loop {
@@ -208,17 +264,30 @@ impl Engine {
                 return Ok(StopReason::Stopped);
             }
             last_token_at = Some(Instant::now());
-            let Some(logits) = row.take() else { return Ok(StopReason::Stopped) };
+            let Some(logits) = row.take() else {
+                return Ok(StopReason::Stopped);
+            };
 
             let choice = select(&logits.values, &ids, &live.settings, ids.len() as u64, 0);
             ids.push(choice.id);
             appended += 1;
             let id = choice.id;
-            emit(Event::Chosen { epoch, choice, settings: live.settings.clone() });
+            emit(Event::Chosen {
+                epoch,
+                choice,
+                settings: live.settings.clone(),
+            });
 
             let last = ids.len() - 1;
             // A decode step is one pass: it is not interrupted.
-            self.predict_reporting(epoch, &ids, last, &mut super::Uncontrolled, emit, &mut row)?;
+            let _ = self.predict_reporting(
+                epoch,
+                &ids,
+                last,
+                &mut super::Uncontrolled,
+                emit,
+                &mut row,
+            )?;
             if Some(id) == self.end_of_text {
                 return Ok(StopReason::EndOfText);
             }
@@ -239,10 +308,17 @@ impl Engine {
         row: &mut Option<Arc<LogitsRow>>,
     ) -> Result<ControlFlow<()>, EngineError> {
         self.predict(ids, from, true, &mut |first, predictions| {
-            if let Some(logits) = predictions.last().and_then(|prediction| prediction.logits.clone()) {
+            if let Some(logits) = predictions
+                .last()
+                .and_then(|prediction| prediction.logits.clone())
+            {
                 *row = Some(logits);
             }
-            emit(Event::Predicted { epoch, first, predictions });
+            emit(Event::Predicted {
+                epoch,
+                first,
+                predictions,
+            });
             control.check()
         })
     }
@@ -257,7 +333,11 @@ struct StopMatcher {
 
 impl StopMatcher {
     fn new(tokenizer: Option<Tokenizer>, continuation: &[u32]) -> Self {
-        let mut matcher = Self { tokenizer, decoder: StreamDecoder::default(), text: String::new() };
+        let mut matcher = Self {
+            tokenizer,
+            decoder: StreamDecoder::default(),
+            text: String::new(),
+        };
         for &id in continuation {
             matcher.push(id, &[]);
         }
@@ -266,7 +346,9 @@ impl StopMatcher {
 
     /// Adds a token; true when the text that it completes holds a stop string that ends in this token.
     fn push(&mut self, id: u32, stop: &[String]) -> bool {
-        let Some(tokenizer) = &self.tokenizer else { return false };
+        let Some(tokenizer) = &self.tokenizer else {
+            return false;
+        };
         let before = self.text.len();
         self.text.push_str(&self.decoder.push(tokenizer, id));
         stop.iter().filter(|stop| !stop.is_empty()).any(|stop| {
@@ -274,7 +356,9 @@ impl StopMatcher {
             while !self.text.is_char_boundary(start) {
                 start -= 1;
             }
-            self.text[start..].match_indices(stop.as_str()).any(|(at, found)| start + at + found.len() > before)
+            self.text[start..]
+                .match_indices(stop.as_str())
+                .any(|(at, found)| start + at + found.len() > before)
         })
     }
 }
@@ -292,5 +376,8 @@ impl ModelSource {
 
 fn folder_name(folder: &Path) -> String {
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-    folder.file_name().map_or_else(|| folder.display().to_string(), |name| name.to_string_lossy().into_owned())
+    folder.file_name().map_or_else(
+        || folder.display().to_string(),
+        |name| name.to_string_lossy().into_owned(),
+    )
 }

@@ -20,7 +20,9 @@ impl WorkerHandle {
     pub fn spawn(wake: impl Fn() + Send + 'static) -> std::io::Result<Self> {
         let (commands, inbox) = channel();
         let (outbox, events) = channel();
-        std::thread::Builder::new().name("worker".to_owned()).spawn(move || thread::run(inbox, outbox, wake))?;
+        std::thread::Builder::new()
+            .name("worker".to_owned())
+            .spawn(move || thread::run(inbox, outbox, wake))?;
         Ok(Self { commands, events })
     }
 

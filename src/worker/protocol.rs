@@ -16,11 +16,18 @@ use crate::{
 #[derive(Clone, Debug)]
 pub enum Command {
     /// Load a model; the previous one stays until the new one is ready, and for good when loading fails.
-    Load { source: ModelSource, device: DeviceChoice },
+    Load {
+        source: ModelSource,
+        device: DeviceChoice,
+    },
     /// Give up the load in progress.
     CancelLoad,
     /// Predict after every context position from `from` on.
-    Predict { epoch: u64, context: Vec<u32>, from: usize },
+    Predict {
+        epoch: u64,
+        context: Vec<u32>,
+        from: usize,
+    },
     /// Predict → select → append → repeat until a stop.
     Run(RunRequest),
     /// New settings for the run in progress, from its next token on.
@@ -55,18 +62,41 @@ pub struct RunRequest {
 #[derive(Debug)]
 pub enum Event {
     /// Bytes of weights read so far.
-    Loading { name: String, done_bytes: u64, total_bytes: u64 },
+    Loading {
+        name: String,
+        done_bytes: u64,
+        total_bytes: u64,
+    },
     Loaded(Arc<ModelInfo>),
-    LoadFailed { name: String, message: String },
-    LoadCancelled { name: String },
+    LoadFailed {
+        name: String,
+        message: String,
+    },
+    LoadCancelled {
+        name: String,
+    },
     /// Predictions after the context positions `first`, `first + 1`, ….
-    Predicted { epoch: u64, first: usize, predictions: Vec<Prediction> },
+    Predicted {
+        epoch: u64,
+        first: usize,
+        predictions: Vec<Prediction>,
+    },
     /// The loop appended a token; the prediction after it follows.
-    Chosen { epoch: u64, choice: Choice, settings: Arc<SamplingSettings> },
+    Chosen {
+        epoch: u64,
+        choice: Choice,
+        settings: Arc<SamplingSettings>,
+    },
     /// A prediction or a run ended; `None` after a plain prediction.
-    Stopped { epoch: u64, reason: Option<StopReason> },
+    Stopped {
+        epoch: u64,
+        reason: Option<StopReason>,
+    },
     /// A request could not be carried out.
-    Failed { epoch: u64, message: String },
+    Failed {
+        epoch: u64,
+        message: String,
+    },
     SelfCheck(SelfCheckSummary),
 }
 
@@ -131,7 +161,9 @@ impl Pace {
     /// Least time between two tokens.
     pub fn interval(self) -> std::time::Duration {
         match self {
-            Self::TokensPerSecond(n) => std::time::Duration::from_secs_f64(1.0 / f64::from(n.max(1))),
+            Self::TokensPerSecond(n) => {
+                std::time::Duration::from_secs_f64(1.0 / f64::from(n.max(1)))
+            }
             Self::Unlimited => std::time::Duration::ZERO,
         }
     }

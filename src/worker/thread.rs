@@ -11,8 +11,7 @@ use std::{
 };
 
 use super::{
-    Command, Control, Engine, Event, RunRequest, SelfCheckSummary,
-    control::Inbox,
+    Command, Control, Engine, Event, RunRequest, SelfCheckSummary, control::Inbox,
     engine::EngineError,
 };
 use crate::model::{DeviceChoice, ModelError, ModelSource, Outcome, self_check};
@@ -38,9 +37,20 @@ struct Worker<W: Fn()> {
 
 /// Serves commands until the window is gone.
 pub(super) fn run(commands: Receiver<Command>, outbox: Sender<Event>, wake: impl Fn()) {
-    let mut worker = Worker { inbox: Inbox::new(commands), outbox, wake, engine: None, source: None, check_due: false };
+    let mut worker = Worker {
+        inbox: Inbox::new(commands),
+        outbox,
+        wake,
+        engine: None,
+        source: None,
+        check_due: false,
+    };
     loop {
-        let command = if worker.check_due { worker.inbox.next_within(IDLE_BEFORE_CHECK) } else { worker.inbox.next() };
+        let command = if worker.check_due {
+            worker.inbox.next_within(IDLE_BEFORE_CHECK)
+        } else {
+            worker.inbox.next()
+        };
         match command {
             Some(command) => worker.serve(command),
             None if worker.check_due => worker.serve(Command::SelfCheck),
@@ -53,20 +63,35 @@ impl<W: Fn()> Worker<W> {
     fn serve(&mut self, command: Command) {
         match command {
             Command::Load { source, device } => self.load(&source, device),
-            Command::Predict { epoch, context, from } => {
+            Command::Predict {
+                epoch,
+                context,
+                from,
+            } => {
                 let outcome = self.guarded(|engine, inbox, emit| {
                     let _ = engine.predict(&context, from, true, &mut |first, predictions| {
-                        emit(Event::Predicted { epoch, first, predictions });
+                        emit(Event::Predicted {
+                            epoch,
+                            first,
+                            predictions,
+                        });
                         inbox.check()
                     })?;
                     Ok(None)
                 });
-                self.report(epoch, outcome.map(|reason| Event::Stopped { epoch, reason }));
+                self.report(
+                    epoch,
+                    outcome.map(|reason| Event::Stopped { epoch, reason }),
+                );
             }
             Command::Run(request) => {
                 let RunRequest { epoch, .. } = request;
-                let outcome = self.guarded(|engine, inbox, emit| engine.generate(request, inbox, emit).map(Some));
-                self.report(epoch, outcome.map(|reason| Event::Stopped { epoch, reason }));
+                let outcome = self
+                    .guarded(|engine, inbox, emit| engine.generate(request, inbox, emit).map(Some));
+                self.report(
+                    epoch,
+                    outcome.map(|reason| Event::Stopped { epoch, reason }),
+                );
             }
             Command::SelfCheck => self.self_check(),
             // Nothing is running.
@@ -89,7 +114,9 @@ impl<W: Fn()> Worker<W> {
         &mut self,
         work: impl FnOnce(&mut Engine, &mut Inbox, &mut dyn FnMut(Event)) -> Result<T, EngineError>,
     ) -> Result<T, String> {
-        let Some(engine) = &mut self.engine else { return Err("No model is loaded.".to_owned()) };
+        let Some(engine) = &mut self.engine else {
+            return Err("No model is loaded.".to_owned());
+        };
         let (inbox, outbox, wake) = (&mut self.inbox, &self.outbox, &self.wake);
         let mut emit = |event| {
             let _ = outbox.send(event);
@@ -116,7 +143,11 @@ impl<W: Fn()> Worker<W> {
                 }
                 if reported.elapsed() >= PROGRESS_INTERVAL {
                     reported = Instant::now();
-                    let _ = self.outbox.send(Event::Loading { name: name.clone(), done_bytes, total_bytes });
+                    let _ = self.outbox.send(Event::Loading {
+                        name: name.clone(),
+                        done_bytes,
+                        total_bytes,
+                    });
                     (self.wake)();
                 }
                 ControlFlow::Continue(())
@@ -132,9 +163,17 @@ impl<W: Fn()> Worker<W> {
                     self.check_due = true;
                 }
             }
-            Ok(Err(EngineError::Model(ModelError::Cancelled))) => self.emit(Event::LoadCancelled { name }),
-            Ok(Err(error)) => self.emit(Event::LoadFailed { name, message: error.to_string() }),
-            Err(panic) => self.emit(Event::LoadFailed { name, message: device_failure(&*panic) }),
+            Ok(Err(EngineError::Model(ModelError::Cancelled))) => {
+                self.emit(Event::LoadCancelled { name })
+            }
+            Ok(Err(error)) => self.emit(Event::LoadFailed {
+                name,
+                message: error.to_string(),
+            }),
+            Err(panic) => self.emit(Event::LoadFailed {
+                name,
+                message: device_failure(&*panic),
+            }),
         }
     }
 
@@ -145,11 +184,17 @@ impl<W: Fn()> Worker<W> {
             Ok(rows) => rows,
             Err(panic) => {
                 let lines = vec![device_failure(&*panic)];
-                return self.emit(Event::SelfCheck(SelfCheckSummary { passed: false, lines }));
+                return self.emit(Event::SelfCheck(SelfCheckSummary {
+                    passed: false,
+                    lines,
+                }));
             }
         };
         let passed = rows.iter().all(|row| row.outcome != Outcome::Failed);
-        let lines = rows.iter().map(|row| format!("{}: {}", row.name, row.detail)).collect();
+        let lines = rows
+            .iter()
+            .map(|row| format!("{}: {}", row.name, row.detail))
+            .collect();
         self.emit(Event::SelfCheck(SelfCheckSummary { passed, lines }));
     }
 }
@@ -160,5 +205,7 @@ fn device_failure(panic: &(dyn std::any::Any + Send)) -> String {
         .map(String::as_str)
         .or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("no cause was given");
-    format!("The compute device failed: {cause}. Choose the CPU in the model menu, or a smaller model.")
+    format!(
+        "The compute device failed: {cause}. Choose the CPU in the model menu, or a smaller model."
+    )
 }

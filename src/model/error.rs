@@ -1,0 +1,128 @@
+//! What can go wrong between a model folder and its numbers, each as one sentence.
+//!
+//! Every message names the file, the tensor or the key and says what to do. Nothing here prints;
+//! the caller shows the message once.
+
+use std::path::PathBuf;
+
+/// Why a model could not be opened or run.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    #[error("{} does not exist; choose a folder that holds config.json and model.safetensors", .0.display())]
+    NoFolder(PathBuf),
+    #[error("{} is not a folder; choose the folder that holds config.json and model.safetensors", .0.display())]
+    NotAFolder(PathBuf),
+    #[error("{} holds no GPT-2: config.json and model.safetensors are both missing; choose a folder in Hugging Face layout", .0.display())]
+    NoModel(PathBuf),
+    #[error("{} has weights but no config.json; copy the config.json that belongs to them into the folder", .0.display())]
+    NoConfig(PathBuf),
+    #[error("{} has a config.json but no model.safetensors; copy the weights into the folder", .0.display())]
+    NoWeights(PathBuf),
+    #[error(
+        "{} holds pytorch_model.bin but no model.safetensors, and .bin files cannot be read yet; \
+         save the model once more as safetensors (save_pretrained in transformers does)", .0.display()
+    )]
+    OnlyPytorch(PathBuf),
+    #[error("{} has no tokenizer.json; copy the tokenizer.json that belongs to the model into the folder", .0.display())]
+    NoTokenizer(PathBuf),
+    #[error(
+        "{} has vocab.json and merges.txt but no tokenizer.json, and those two cannot be read yet; \
+         save the tokenizer once more with transformers, which also writes tokenizer.json", .0.display()
+    )]
+    OnlyVocabAndMerges(PathBuf),
+    #[error("cannot read {}: {source}", path.display())]
+    Io {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+
+    #[error("config.json: {0}")]
+    Config(String),
+
+    #[error("{file} is not a safetensors file: {problem}; download it again")]
+    Header { file: String, problem: String },
+    #[error(
+        "{file} is cut short: its header promises {expected} bytes, the file has {found}; download it again"
+    )]
+    Truncated {
+        file: String,
+        expected: u64,
+        found: u64,
+    },
+    #[error(
+        "{file} has {found} bytes, but its header accounts for only {expected}; download it again"
+    )]
+    Overlong {
+        file: String,
+        expected: u64,
+        found: u64,
+    },
+    #[error("{file} holds the tensor {name}, which a GPT-2 with this config.json does not have")]
+    UnknownTensor { file: String, name: String },
+    #[error("{file} holds the tensor {name} twice, with and without the transformer. prefix")]
+    DuplicateTensor { file: String, name: String },
+    #[error("{file} lacks the tensor {name}, which config.json calls for")]
+    MissingTensor { file: String, name: String },
+    #[error(
+        "{file}: the tensor {name} has shape {found:?}, but config.json asks for {expected:?}; \
+         the two do not belong together"
+    )]
+    Shape {
+        file: String,
+        name: String,
+        expected: Vec<usize>,
+        found: Vec<usize>,
+    },
+    #[error("{file}: the tensor {name} has type {dtype}; only F32, F16 and BF16 can be read")]
+    Dtype {
+        file: String,
+        name: String,
+        dtype: String,
+    },
+
+    #[error("model.safetensors.index.json: {0}")]
+    Index(String),
+    #[error(
+        "model.safetensors.index.json names the shard {shard}, which is missing from the folder; \
+         download it"
+    )]
+    MissingShard { shard: String },
+    #[error(
+        "model.safetensors.index.json says that {shard} holds {name}, but it does not; \
+         the index is stale: download it and the shards again"
+    )]
+    StaleIndex { shard: String, name: String },
+
+    #[error("no GPU found: {0}; choose the CPU")]
+    NoAdapter(String),
+    #[error("the GPU {name} cannot be used: {problem}; choose the CPU")]
+    Adapter { name: String, problem: String },
+    #[error(
+        "the tensor {name} needs {bytes} bytes in one piece, but {device} allows {limit}; choose the CPU"
+    )]
+    TooLargeForDevice {
+        name: String,
+        bytes: u64,
+        limit: u64,
+        device: String,
+    },
+    #[error("the compute device failed: {0}; open the model again or choose the CPU")]
+    Device(String),
+
+    #[error("there are no tokens to run the model on")]
+    NoTokens,
+    #[error("token id {id} is outside the vocabulary of {vocab_size} tokens")]
+    TokenOutOfRange { id: u32, vocab_size: usize },
+    #[error(
+        "{rows} more tokens after {past} exceed the context of {n_ctx} tokens; shorten the text"
+    )]
+    ContextFull {
+        past: usize,
+        rows: usize,
+        n_ctx: usize,
+    },
+    #[error("the key/value cache belongs to another model; make a new one")]
+    ForeignCache,
+    #[error("loading was cancelled")]
+    Cancelled,
+}

@@ -1,0 +1,135 @@
+//! Keys and values of the tokens already read, so that a decode step computes one row only.
+//!
+//! Owns the memory and its growth. New rows are written in place; cutting back is a change of one
+//! number. Lives on the worker's thread with the model.
+
+use burn::tensor::{Device, Tensor, s};
+
+use super::config::Gpt2Config;
+
+/// Rows a fresh cache has room for.
+const FIRST_CAPACITY: usize = 64;
+
+/// Keys and values of one layer.
+#[derive(Debug)]
+pub(crate) struct LayerCache {
+    /// `[n_head, capacity, head_dim]`. Taken out while rows are written: burn writes in place only
+    /// when it holds the one handle.
+    key: Option<Tensor<3>>,
+    value: Option<Tensor<3>>,
+}
+
+impl LayerCache {
+    /// Write `key` and `value` behind the first `past` rows and return the whole buffers.
+    ///
+    /// The returned handles must be dropped before the next call, or that call copies the cache.
+    ///
+    /// # Shapes
+    /// - `key`, `value`: `[n_head, rows, head_dim]`
+    /// - output: twice `[n_head, capacity, head_dim]`, valid up to `past + rows`
+    pub fn append(&mut self, past: usize, key: Tensor<3>, value: Tensor<3>) -> [Tensor<3>; 2] {
+        [(&mut self.key, key), (&mut self.value, value)].map(|(buffer, new)| {
+            let [heads, rows, head_dim] = new.dims();
+            let written = match buffer.take() {
+                Some(old) => old.slice_assign(s![0..heads, past..past + rows, 0..head_dim], new),
+                // Unreachable after `reserve`; still the right answer for an empty cache.
+                None => new,
+            };
+            buffer.insert(written).clone()
+        })
+    }
+
+    fn grow(&mut self, shape: [usize; 3], len: usize, device: &Device) {
+        for buffer in [&mut self.key, &mut self.value] {
+            let empty = Tensor::zeros(shape, device);
+            *buffer = Some(match buffer.take() {
+                Some(old) if len > 0 => {
+                    let [heads, _, head_dim] = shape;
+                    let ranges = s![0..heads, 0..len, 0..head_dim];
+                    let kept = old.slice(ranges);
+                    empty.slice_assign(ranges, kept)
+                }
+                _ => empty,
+            });
+        }
+    }
+}
+
+/// Keys and values of every layer for one sequence.
+#[derive(Debug)]
+pub struct KvCache {
+    pub(crate) layers: Vec<LayerCache>,
+    len: usize,
+    capacity: usize,
+    n_ctx: usize,
+    n_head: usize,
+    head_dim: usize,
+    device: Device,
+}
+
+impl KvCache {
+    pub(crate) fn new(config: &Gpt2Config, device: &Device) -> Self {
+        let empty = || LayerCache {
+            key: None,
+            value: None,
+        };
+        Self {
+            layers: (0..config.n_layer).map(|_| empty()).collect(),
+            len: 0,
+            capacity: 0,
+            n_ctx: config.n_ctx,
+            n_head: config.n_head,
+            head_dim: config.head_dim(),
+            device: device.clone(),
+        }
+    }
+
+    /// Tokens held.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Forget all tokens from `len` on. Nothing is copied; more than there are changes nothing.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// Bytes that keys and values take on the device.
+    pub fn bytes(&self) -> u64 {
+        let row = (self.n_head * self.head_dim * size_of::<f32>()) as u64;
+        2 * self.layers.len() as u64 * self.capacity as u64 * row
+    }
+
+    pub(crate) fn fits(&self, config: &Gpt2Config) -> bool {
+        self.layers.len() == config.n_layer
+            && self.n_ctx == config.n_ctx
+            && self.n_head == config.n_head
+            && self.head_dim == config.head_dim()
+    }
+
+    /// Make room for `len` tokens.
+    ///
+    /// Doubling keeps the copying below two copies of a row over its life, and a short text in a
+    /// model of long context cheap.
+    pub(crate) fn reserve(&mut self, len: usize) {
+        if len <= self.capacity {
+            return;
+        }
+        self.capacity = len
+            .max(2 * self.capacity)
+            .max(FIRST_CAPACITY)
+            .min(self.n_ctx);
+        let shape = [self.n_head, self.capacity, self.head_dim];
+        for layer in &mut self.layers {
+            layer.grow(shape, self.len, &self.device);
+        }
+    }
+
+    pub(crate) fn advance(&mut self, rows: usize) {
+        self.len += rows;
+    }
+}

@@ -1,0 +1,15 @@
+//! Stub until its panel lands.
+use super::{PanelContext, card::Card};
+pub fn show(ui: &mut egui::Ui, ctx: &mut PanelContext) -> egui::Response {
+    Card {
+        title: "attention",
+        subtitle: String::new(),
+    }
+    .show(ui, ctx.theme, |_| {}, |_| {})
+}
+#[derive(Default, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct AttentionState {}
+impl AttentionState {
+    pub fn release_pins(&mut self) {}
+}

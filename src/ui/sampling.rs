@@ -1,0 +1,300 @@
+//! Sampling panel: one settings object; a drag reshapes the shown step at once.
+
+use std::sync::Arc;
+
+use egui::{DragValue, Grid, Response, RichText, ScrollArea, Slider, Ui, emath::Numeric};
+
+use super::{PanelContext, card::Card};
+use crate::{
+    sampling::{Mode, SamplingSettings},
+    session::Action,
+};
+
+pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
+    let mut settings = (**ctx.session.settings()).clone();
+    let before = settings.clone();
+    let vocab_size = ctx.session.model().map_or(50_257, |model| model.vocab_size) as u32;
+    let theme = ctx.theme;
+    let scale = ctx.scale;
+    let mut reset = false;
+    let title = Card {
+        title: "Sampling",
+        subtitle: subtitle(&settings),
+    }
+    .show(
+        ui,
+        theme,
+        |ui| reset = ui.button("Defaults").clicked(),
+        |ui| {
+            ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
+                ui.horizontal_wrapped(|ui| {
+                    mode(ui, &mut settings, theme);
+                    seed_and_length(ui, &mut settings);
+                    stop_strings(ui, &mut settings);
+                });
+                ui.add_space(4.0);
+                ui.add_enabled_ui(true, |ui| sliders(ui, &mut settings, vocab_size, scale));
+            });
+        },
+    );
+    if reset {
+        settings = SamplingSettings::default();
+    }
+    if settings != before {
+        ctx.act(Action::SetSettings(Arc::new(settings)));
+    }
+    title
+}
+
+fn subtitle(settings: &SamplingSettings) -> String {
+    if settings.is_greedy() {
+        "greedy: always the most likely token; the filters below do not apply".to_owned()
+    } else {
+        "order: penalty, temperature, top-k, renormalise, top-p, min-p".to_owned()
+    }
+}
+
+fn mode(ui: &mut Ui, settings: &mut SamplingSettings, theme: &super::Theme) {
+    for (mode, name) in [(Mode::Greedy, "Greedy"), (Mode::Sample, "Sample")] {
+        let on = settings.mode == mode;
+        let text = RichText::new(name).color(if on { theme.panel } else { theme.ink });
+        let button = egui::Button::new(text)
+            .fill(if on { theme.ink } else { theme.panel })
+            .stroke(theme.hairline());
+        let response = ui.add(button);
+        response
+            .widget_info(|| egui::WidgetInfo::selected(egui::Role::RadioButton, true, on, name));
+        if response.clicked() {
+            settings.mode = mode;
+        }
+    }
+}
+
+fn seed_and_length(ui: &mut Ui, settings: &mut SamplingSettings) {
+    let seed = ui.label("seed");
+    ui.add(DragValue::new(&mut settings.seed).speed(0.2))
+        .labelled_by(seed.id)
+        .on_hover_text("The same seed and settings draw the same tokens");
+    let max_new = ui.label("max new");
+    ui.add(DragValue::new(&mut settings.max_new_tokens).range(0..=100_000))
+        .labelled_by(max_new.id)
+        .on_hover_text("Tokens that a run appends at most");
+}
+
+fn stop_strings(ui: &mut Ui, settings: &mut SamplingSettings) {
+    let name = match settings.stop.len() {
+        0 => "stop…".to_owned(),
+        1 => format!("stop {}", settings.stop[0].escape_debug()),
+        n => format!("{n} stop strings"),
+    };
+    ui.menu_button(name, |ui| {
+        ui.set_min_width(240.0);
+        ui.label(
+            "A run stops when its continuation contains one of these. Write \\n for a line break.",
+        );
+        let mut remove = None;
+        for (index, stop) in settings.stop.iter_mut().enumerate() {
+            ui.horizontal(|ui| {
+                let mut escaped = escape(stop);
+                let field = ui.add(
+                    egui::TextEdit::singleline(&mut escaped)
+                        .desired_width(180.0)
+                        .hint_text("text"),
+                );
+                if field.changed() {
+                    *stop = unescape(&escaped);
+                }
+                if ui.button("Remove").clicked() {
+                    remove = Some(index);
+                }
+            });
+        }
+        if let Some(index) = remove {
+            settings.stop.remove(index);
+        }
+        // An empty stop string would stop every run at once: a new one is a draft until it says something.
+        let draft_id = ui.scope_id().with("draft");
+        let mut draft = ui.data_mut(|data| data.get_temp::<String>(draft_id).unwrap_or_default());
+        ui.horizontal(|ui| {
+            let field = ui.add(
+                egui::TextEdit::singleline(&mut draft)
+                    .desired_width(180.0)
+                    .hint_text("new stop string"),
+            );
+            let entered =
+                field.lost_focus() && ui.input(|input| input.key_pressed(egui::Key::Enter));
+            if (ui.button("Add").clicked() || entered) && !draft.is_empty() {
+                settings.stop.push(unescape(&std::mem::take(&mut draft)));
+            }
+        });
+        ui.data_mut(|data| data.insert_temp(draft_id, draft));
+    });
+}
+
+fn escape(text: &str) -> String {
+    text.replace('\\', "\\\\")
+        .replace('\n', "\\n")
+        .replace('\t', "\\t")
+}
+
+fn unescape(text: &str) -> String {
+    let mut out = String::new();
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match (c, chars.clone().next()) {
+            ('\\', Some('n')) => out.push('\n'),
+            ('\\', Some('t')) => out.push('\t'),
+            ('\\', Some('\\')) => out.push('\\'),
+            _ => {
+                out.push(c);
+                continue;
+            }
+        }
+        chars.next();
+    }
+    out
+}
+
+/// One row a filter: name, slider, number; a filter that does nothing says "off".
+fn sliders(ui: &mut Ui, settings: &mut SamplingSettings, vocab_size: u32, scale: f32) {
+    Grid::new("filters")
+        .num_columns(3)
+        .spacing([12.0, 4.0])
+        .show(ui, |ui| {
+            let widths = RowWidths::fit(ui.available_width(), scale);
+            widths.row(
+                ui,
+                "temperature",
+                &mut settings.temperature,
+                |value| Slider::new(value, 0.0..=2.0).step_by(0.01),
+                |value| {
+                    DragValue::new(value)
+                        .range(0.0..=100.0)
+                        .speed(0.01)
+                        .custom_formatter(off_at(0.0, "0 greedy", ""))
+                },
+            );
+            widths.row(
+                ui,
+                "top-k",
+                &mut settings.top_k,
+                |value| {
+                    Slider::new(value, 0..=vocab_size)
+                        .logarithmic(true)
+                        .smallest_positive(1.0)
+                },
+                |value| {
+                    DragValue::new(value)
+                        .range(0..=u32::MAX)
+                        .speed(0.3)
+                        .custom_formatter(|k, _| {
+                            if k == 0.0 {
+                                "off".to_owned()
+                            } else {
+                                format!("{k:.0}")
+                            }
+                        })
+                },
+            );
+            widths.row(
+                ui,
+                "top-p",
+                &mut settings.top_p,
+                |value| Slider::new(value, 0.0..=1.0).step_by(0.01),
+                |value| {
+                    DragValue::new(value)
+                        .range(0.0..=1.0)
+                        .speed(0.005)
+                        .custom_formatter(off_at(1.0, "off", ""))
+                },
+            );
+            widths.row(
+                ui,
+                "min-p",
+                &mut settings.min_p,
+                |value| Slider::new(value, 0.0..=1.0).step_by(0.01),
+                |value| {
+                    DragValue::new(value)
+                        .range(0.0..=1.0)
+                        .speed(0.002)
+                        .custom_formatter(off_at(0.0, "off", ""))
+                },
+            );
+            widths.row(
+                ui,
+                "repetition",
+                &mut settings.repetition_penalty,
+                |value| Slider::new(value, 1.0..=2.0).step_by(0.01),
+                |value| {
+                    DragValue::new(value)
+                        .range(0.01..=100.0)
+                        .speed(0.005)
+                        .custom_formatter(off_at(1.0, "off", "÷ "))
+                },
+            );
+        });
+}
+
+/// Writes a number with two digits, or a word at the value that switches its filter off.
+fn off_at(
+    off: f64,
+    word: &'static str,
+    prefix: &'static str,
+) -> impl Fn(f64, std::ops::RangeInclusive<usize>) -> String {
+    move |value, _| {
+        if (value - off).abs() < 1e-6 {
+            word.to_owned()
+        } else {
+            format!("{prefix}{value:.2}")
+        }
+    }
+}
+
+/// The columns of the filter rows, in points.
+struct RowWidths {
+    slider: f32,
+    number: f32,
+    height: f32,
+}
+
+impl RowWidths {
+    fn fit(available: f32, scale: f32) -> Self {
+        let (label, number) = (92.0 * scale, 74.0 * scale);
+        Self {
+            slider: (available - label - number - 32.0).max(40.0),
+            number,
+            height: 22.0 * scale,
+        }
+    }
+
+    fn row<'a, Num: Numeric>(
+        &self,
+        ui: &mut Ui,
+        name: &str,
+        value: &'a mut Num,
+        slider: impl for<'v> FnOnce(&'v mut Num) -> Slider<'v>,
+        number: impl FnOnce(&'a mut Num) -> DragValue<'a>,
+    ) {
+        let label = ui.label(name);
+        ui.spacing_mut().slider_width = self.slider;
+        ui.add(slider(value).show_value(false))
+            .labelled_by(label.id);
+        ui.add_sized([self.number, self.height], number(value))
+            .labelled_by(label.id);
+        ui.end_row();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stop_strings_survive_the_field() {
+        for text in ["", "\n", "a\nb\t", "\\n", "C:\\new", "\\"] {
+            assert_eq!(unescape(&escape(text)), text, "{text:?}");
+        }
+        assert_eq!(unescape("\\n"), "\n");
+        assert_eq!(unescape("lone \\"), "lone \\");
+    }
+}

@@ -1,0 +1,165 @@
+//! The status line: phase and times, tokens used, why the last run stopped, device, memory, self-check.
+
+use egui::{Align, Layout, RichText, Ui};
+
+use super::{PanelContext, theme::semibold};
+use crate::{
+    prediction::Phase,
+    session::{Action, Activity, Session},
+};
+
+pub fn show(ui: &mut Ui, ctx: &mut PanelContext) {
+    let theme = ctx.theme;
+    let session = ctx.session;
+    ui.horizontal(|ui| {
+        ui.spacing_mut().item_spacing.x = 18.0;
+        ui.label(RichText::new(phase(session)).small().family(semibold()).color(theme.ink));
+        for part in left_parts(session) {
+            ui.label(RichText::new(part).small().color(theme.dim));
+        }
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            self_check(ui, ctx);
+            let recorded = format!("recorded {} of {}", bytes(session.recorded_bytes()), bytes(session.budget_bytes()));
+            ui.label(RichText::new(recorded).small().color(theme.dim))
+                .on_hover_text("Logits and attention kept so that every past step can be shown again. Over the budget, attention is let go first and computed again when asked for.");
+            if let Some(model) = session.model() {
+                let device = if model.device_why.is_empty() { model.device.clone() } else { format!("{} ({})", model.device, model.device_why) };
+                ui.add(egui::Label::new(RichText::new(format!("{device} · {}", model.precision)).small().color(theme.dim)).truncate());
+            }
+        });
+    });
+}
+
+fn phase(session: &Session) -> &'static str {
+    match session.activity() {
+        _ if session.loading().is_some() => "LOADING",
+        Activity::Predicting => "PREFILL",
+        Activity::Running | Activity::Ending { .. } => {
+            match session.last_timing().map(|timing| timing.phase) {
+                Some(Phase::Decode) if session.run_progress().0 > 0 => "DECODE",
+                _ => "PREFILL",
+            }
+        }
+        Activity::Paused => "PAUSED",
+        Activity::Idle if session.model().is_none() => "NO MODEL",
+        Activity::Idle => "READY",
+    }
+}
+
+fn left_parts(session: &Session) -> Vec<String> {
+    let mut parts = Vec::new();
+    if let Some(loading) = session.loading() {
+        let progress = if loading.total_bytes > 0 {
+            format!(
+                "{}: {} of {}",
+                loading.name,
+                bytes(loading.done_bytes as usize),
+                bytes(loading.total_bytes as usize)
+            )
+        } else {
+            loading.name.clone()
+        };
+        parts.push(progress);
+        if loading.run_queued {
+            parts.push("run queued".to_owned());
+        }
+    }
+    let (appended, budget) = session.run_progress();
+    if appended > 0 {
+        parts.push(format!("token {appended} of {budget}"));
+    }
+    if let Some(timing) = session
+        .last_timing()
+        .filter(|timing| timing.phase == Phase::Decode)
+    {
+        parts.push(format!(
+            "decode {} + {} recording",
+            ms(timing.model_ms),
+            ms(timing.record_ms)
+        ));
+    }
+    if let Some(prefill) = session.prefill() {
+        let chunks = if prefill.chunks > 1 {
+            format!(" in {} chunks", prefill.chunks)
+        } else {
+            String::new()
+        };
+        parts.push(format!(
+            "prefill {} tokens {}{chunks}",
+            prefill.tokens,
+            ms(prefill.model_ms)
+        ));
+    }
+    if session.n_ctx() > 0 {
+        parts.push(format!(
+            "{} of {} context",
+            session.context_len(),
+            session.n_ctx()
+        ));
+    }
+    if let Some(reason) = session.stop_reason() {
+        parts.push(format!("stopped: {}", reason.describe()));
+    }
+    parts
+}
+
+fn self_check(ui: &mut Ui, ctx: &mut PanelContext) {
+    let theme = ctx.theme;
+    let (text, detail) = match ctx.session.self_check() {
+        Some(check) if check.passed => ("self-check ✓", check.lines.join("\n")),
+        Some(check) => ("self-check failed", check.lines.join("\n")),
+        None => (
+            "self-check",
+            "Compare the devices, and cached with uncached decoding, on this model".to_owned(),
+        ),
+    };
+    let failed = ctx.session.self_check().is_some_and(|check| !check.passed);
+    let color = if failed { theme.negative } else { theme.dim };
+    let button = ui
+        .add(egui::Button::new(RichText::new(text).small().color(color)).frame(false))
+        .on_hover_text(detail);
+    if button.clicked() {
+        ctx.act(Action::SelfCheck);
+    }
+}
+
+/// Milliseconds with three digits at most.
+pub fn ms(value: f64) -> String {
+    match value {
+        v if v >= 100.0 => format!("{v:.0} ms"),
+        v if v >= 10.0 => format!("{v:.1} ms"),
+        v => format!("{v:.2} ms"),
+    }
+}
+
+/// Bytes in binary units.
+pub fn bytes(value: usize) -> String {
+    const UNITS: [&str; 4] = ["B", "KiB", "MiB", "GiB"];
+    let mut scaled = value as f64;
+    let mut unit = 0;
+    while scaled >= 1024.0 && unit + 1 < UNITS.len() {
+        scaled /= 1024.0;
+        unit += 1;
+    }
+    match unit {
+        0 => format!("{value} B"),
+        _ if scaled >= 100.0 || scaled.fract() == 0.0 => format!("{scaled:.0} {}", UNITS[unit]),
+        _ => format!("{scaled:.1} {}", UNITS[unit]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_carry_their_unit() {
+        assert_eq!(bytes(0), "0 B");
+        assert_eq!(bytes(1 << 30), "1 GiB");
+        assert_eq!(bytes(1536), "1.5 KiB");
+        assert_eq!(bytes(435_159_040), "415 MiB");
+        assert_eq!(ms(2.913), "2.91 ms");
+        assert_eq!(ms(33.333), "33.3 ms");
+        assert_eq!(ms(1234.5), "1234 ms");
+    }
+}

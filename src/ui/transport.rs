@@ -1,0 +1,391 @@
+//! The bar at the top: model menu, transport, examples, panels, type scale, appearance.
+
+use egui::{Align, Button, Layout, Response, RichText, Ui};
+use egui_material_icons::{
+    MaterialIcon,
+    icons::{
+        ICON_CHEVRON_LEFT, ICON_CHEVRON_RIGHT, ICON_CONTRAST, ICON_FORMAT_SIZE,
+        ICON_KEYBOARD_ARROW_DOWN, ICON_LAST_PAGE, ICON_PAUSE, ICON_PLAY_ARROW, ICON_SKIP_NEXT,
+        ICON_STOP,
+    },
+};
+
+use super::{Panel, PanelContext, dock::Dock, theme::semibold};
+use crate::{
+    model::{DeviceChoice, ModelSource},
+    session::{Action, Activity, FIRST_TEXT, Session},
+    worker::Pace,
+};
+
+/// Ten prompts to begin with: the chapter's own among them, and one whose greedy run loops.
+pub const EXAMPLES: [(&str, &str); 10] = [
+    ("Once upon a time", FIRST_TEXT),
+    ("The cat sat on the", "The cat sat on the"),
+    (
+        "Greedy loops here",
+        "The king said to the queen, \"I will go to the",
+    ),
+    (
+        "There was once a king",
+        "There was once a king who had three daughters; the youngest was",
+    ),
+    (
+        "An open question",
+        "\"Where are you going?\" said the wolf. \"",
+    ),
+    (
+        "Almost certain",
+        "Once upon a time there was a little boy who had a little dog. The little boy loved his little",
+    ),
+    ("A list", "One, two, three, four,"),
+    ("Who speaks?", "The fox looked up at the crow and said,"),
+    (
+        "Far from the training text",
+        "The server returned an error because",
+    ),
+    (
+        "A rhyme",
+        "Twinkle, twinkle, little star, how I wonder what you",
+    ),
+];
+
+/// What the bar asks of the window itself.
+#[derive(Clone, Debug, PartialEq)]
+pub enum WindowWish {
+    PickFolder,
+    Appearance { dark: bool },
+    Scale(f32),
+}
+
+/// Type scales on offer.
+pub const SCALES: [f32; 6] = [1.0, 1.25, 1.5, 1.75, 2.0, 2.5];
+
+pub fn show(
+    ui: &mut Ui,
+    ctx: &mut PanelContext,
+    dock: &mut Dock,
+    device: &mut DeviceChoice,
+    recent: &[std::path::PathBuf],
+    dock_size: egui::Vec2,
+) -> Vec<WindowWish> {
+    let mut wishes = Vec::new();
+    // Words go when they do not fit; icons, names and tooltips stay.
+    let roomy = ui.available_width() > 1120.0 * ctx.scale;
+    ui.horizontal_centered(|ui| {
+        model_menu(ui, ctx, device, recent, roomy, &mut wishes);
+        if roomy {
+            let center = 520.0 * ctx.scale;
+            let left = ui.max_rect().center().x - center / 2.0 - ui.cursor().left();
+            ui.add_space(left.max(8.0));
+        }
+        transport(ui, ctx, roomy);
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            let dark = ctx.theme.dark;
+            if icon(
+                ui,
+                ICON_CONTRAST,
+                if dark {
+                    "Light appearance"
+                } else {
+                    "Dark appearance"
+                },
+                "",
+            )
+            .clicked()
+            {
+                wishes.push(WindowWish::Appearance { dark: !dark });
+            }
+            scale_menu(ui, ctx, &mut wishes);
+            panels_menu(ui, ctx, dock, dock_size, roomy);
+            examples_menu(ui, ctx, roomy);
+        });
+    });
+    wishes
+}
+
+fn icon(ui: &mut Ui, icon: MaterialIcon, name: &str, key: &str) -> Response {
+    let response = ui.add(Button::new(icon.rich_text()));
+    let hover = if key.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{name} ({key})")
+    };
+    let name = name.to_owned();
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, &name));
+    response.on_hover_text(hover)
+}
+
+// ---- model -------------------------------------------------------------------------------------------------------
+
+fn model_menu(
+    ui: &mut Ui,
+    ctx: &mut PanelContext,
+    device: &mut DeviceChoice,
+    recent: &[std::path::PathBuf],
+    roomy: bool,
+    wishes: &mut Vec<WindowWish>,
+) {
+    let name = model_name(ctx.session);
+    let button = Button::new(
+        RichText::new(format!("{name} {}", ICON_KEYBOARD_ARROW_DOWN.codepoint)).family(semibold()),
+    )
+    .frame(false);
+    let (response, _) = egui::containers::menu::MenuButton::from_button(button).ui(ui, |ui| {
+        ui.set_min_width(260.0 * ctx.scale);
+        if ui.button("storyteller (built in)").clicked() {
+            ctx.act(Action::LoadModel {
+                source: ModelSource::BuiltIn,
+                device: *device,
+            });
+        }
+        if ui
+            .button("Open a folder…")
+            .on_hover_text(
+                "A GPT-2 in Hugging Face layout: config.json, model.safetensors, tokenizer.json",
+            )
+            .clicked()
+        {
+            wishes.push(WindowWish::PickFolder);
+        }
+        for folder in recent {
+            let source = ModelSource::Folder(folder.clone());
+            if ui
+                .button(source.name())
+                .on_hover_text(folder.display().to_string())
+                .clicked()
+            {
+                ctx.act(Action::LoadModel {
+                    source,
+                    device: *device,
+                });
+            }
+        }
+        ui.separator();
+        ui.label(RichText::new("Device").small().color(ctx.theme.dim));
+        let before = *device;
+        ui.radio_value(device, DeviceChoice::Auto, "automatic")
+            .on_hover_text("A real GPU, else the CPU");
+        ui.radio_value(device, DeviceChoice::Cpu, "CPU");
+        ui.radio_value(device, DeviceChoice::Gpu, "GPU")
+            .on_hover_text("Any graphics adapter, a software one too");
+        if *device != before
+            && let Some(model) = ctx.session.model()
+        {
+            let source = model.source.clone();
+            ctx.act(Action::LoadModel {
+                source,
+                device: *device,
+            });
+        }
+    });
+    let label = format!("Model: {name}");
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, &label));
+    if ctx.session.loading().is_some() {
+        loading(ui, ctx);
+    } else if roomy && let Some(model) = ctx.session.model() {
+        let text = format!(
+            "{} · {} layers × {} heads",
+            parameters(model.parameters),
+            model.n_layer,
+            model.n_head
+        );
+        ui.label(RichText::new(text).color(ctx.theme.dim));
+    }
+}
+
+fn model_name(session: &Session) -> String {
+    match (session.model(), session.loading()) {
+        (Some(model), _) => model.name.clone(),
+        (None, Some(loading)) => loading.name.clone(),
+        (None, None) => "Choose a model".to_owned(),
+    }
+}
+
+fn loading(ui: &mut Ui, ctx: &mut PanelContext) {
+    let Some(loading) = ctx.session.loading() else {
+        return;
+    };
+    let share = if loading.total_bytes == 0 {
+        0.0
+    } else {
+        loading.done_bytes as f32 / loading.total_bytes as f32
+    };
+    ui.add(
+        egui::ProgressBar::new(share)
+            .desired_width(120.0 * ctx.scale)
+            .text(format!("{:.0} %", 100.0 * share)),
+    );
+    if ui.button("Cancel").clicked() {
+        ctx.act(Action::CancelLoad);
+    }
+}
+
+/// Parameter count in the usual short form.
+pub fn parameters(count: u64) -> String {
+    match count {
+        n if n >= 1_000_000_000 => format!("{:.2} B", n as f64 / 1e9),
+        n if n >= 1_000_000 => format!("{:.1} M", n as f64 / 1e6),
+        n if n >= 1_000 => format!("{:.0} k", n as f64 / 1e3),
+        n => n.to_string(),
+    }
+}
+
+// ---- transport ---------------------------------------------------------------------------------------------------
+
+fn transport(ui: &mut Ui, ctx: &mut PanelContext, roomy: bool) {
+    let session = ctx.session;
+    let mut wish = None;
+    ui.add_enabled_ui(session.selected() > 0, |ui| {
+        if labelled(ui, ICON_CHEVRON_LEFT, "Back", "F7", roomy).clicked() {
+            wish = Some(Action::Back);
+        }
+    });
+    ui.add_enabled_ui(!session.is_open_step(), |ui| {
+        if labelled(ui, ICON_CHEVRON_RIGHT, "Forward", "F8", roomy).clicked() {
+            wish = Some(Action::Forward);
+        }
+    });
+    if run_button(ui, ctx).clicked() {
+        wish = Some(Action::RunOrPause);
+    }
+    if labelled(ui, ICON_SKIP_NEXT, "Step", "F10", roomy)
+        .on_hover_text("One token")
+        .clicked()
+    {
+        wish = Some(Action::Step);
+    }
+    let can_stop = session.is_running()
+        || matches!(session.activity(), Activity::Paused | Activity::Predicting);
+    ui.add_enabled_ui(can_stop, |ui| {
+        if labelled(ui, ICON_STOP, "Stop", "Shift+F5", roomy).clicked() {
+            wish = Some(Action::Stop);
+        }
+    });
+    let live = session.follows();
+    ui.add_enabled_ui(!live, |ui| {
+        if labelled(ui, ICON_LAST_PAGE, "Live", "F9", roomy)
+            .on_hover_text("Return to the newest step")
+            .clicked()
+        {
+            wish = Some(Action::Live);
+        }
+    });
+    let mut pace = session.pace();
+    let pace_name = pace.label();
+    let response = egui::ComboBox::from_id_salt("pace")
+        .width(118.0 * ctx.scale)
+        .selected_text(pace_name)
+        .show_ui(ui, |ui| {
+            for choice in Pace::CHOICES {
+                ui.selectable_value(&mut pace, choice, choice.label());
+            }
+        });
+    response
+        .response
+        .widget_info(|| egui::WidgetInfo::labeled(egui::Role::ComboBox, true, "Pace"));
+    if pace != session.pace() {
+        wish = Some(Action::SetPace(pace));
+    }
+    ctx.actions.extend(wish);
+}
+
+fn labelled(ui: &mut Ui, symbol: MaterialIcon, name: &str, key: &str, roomy: bool) -> Response {
+    if !roomy {
+        return icon(ui, symbol, name, key);
+    }
+    let response = ui.add(Button::new((symbol.rich_text(), name)));
+    let label = name.to_owned();
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, &label));
+    response.on_hover_text(format!("{name} ({key})"))
+}
+
+/// The one loud control: ink on ground turned round.
+fn run_button(ui: &mut Ui, ctx: &PanelContext) -> Response {
+    let theme = ctx.theme;
+    let running = ctx.session.activity() == Activity::Running;
+    let queued = ctx
+        .session
+        .loading()
+        .is_some_and(|loading| loading.run_queued);
+    let (symbol, name) = match (running, queued) {
+        (true, _) => (ICON_PAUSE, "Pause"),
+        (false, true) => (ICON_PLAY_ARROW, "Queued"),
+        (false, false) => (ICON_PLAY_ARROW, "Run"),
+    };
+    let text = RichText::new(name).family(semibold()).color(theme.panel);
+    let button = Button::new((symbol.rich_text().color(theme.panel), text))
+        .fill(theme.ink)
+        .min_size(egui::vec2(88.0, 0.0) * ctx.scale);
+    let response = ui.add(button);
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, name));
+    response.on_hover_text(format!("{name} (F5)"))
+}
+
+// ---- menus on the right ------------------------------------------------------------------------------------------
+
+fn examples_menu(ui: &mut Ui, ctx: &mut PanelContext, _roomy: bool) {
+    ui.menu_button("Examples", |ui| {
+        ui.set_min_width(280.0 * ctx.scale);
+        for (name, text) in EXAMPLES {
+            if ui.button(name).on_hover_text(text).clicked() {
+                ctx.act(Action::Example(text.to_owned()));
+            }
+        }
+    });
+}
+
+fn panels_menu(
+    ui: &mut Ui,
+    ctx: &mut PanelContext,
+    dock: &mut Dock,
+    size: egui::Vec2,
+    _roomy: bool,
+) {
+    let scale = ctx.scale;
+    ui.menu_button("Panels", |ui| {
+        for panel in Panel::ALL {
+            let mut open = dock.is_open(panel, size, scale);
+            if ui.checkbox(&mut open, panel.title()).changed() {
+                dock.set_open(panel, open, size, scale);
+            }
+        }
+        ui.separator();
+        ui.menu_button("Show one alone", |ui| {
+            for panel in Panel::ALL {
+                if ui.radio(dock.alone == Some(panel), panel.title()).clicked() {
+                    dock.alone = Some(panel);
+                    ui.close();
+                }
+            }
+        });
+        if ui
+            .add_enabled(dock.alone.is_some(), Button::new("Show all"))
+            .clicked()
+        {
+            dock.alone = None;
+        }
+        if ui.button("Reset layout").clicked() {
+            dock.reset();
+        }
+    });
+}
+
+fn scale_menu(ui: &mut Ui, ctx: &PanelContext, wishes: &mut Vec<WindowWish>) {
+    let (response, _) =
+        egui::containers::menu::MenuButton::from_button(Button::new(ICON_FORMAT_SIZE.rich_text()))
+            .ui(ui, |ui| {
+                for scale in SCALES {
+                    if ui
+                        .radio(
+                            (ctx.scale - scale).abs() < 0.01,
+                            format!("{:.0} %", 100.0 * scale),
+                        )
+                        .clicked()
+                    {
+                        wishes.push(WindowWish::Scale(scale));
+                        ui.close();
+                    }
+                }
+            });
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, "Type size"));
+}
