@@ -50,7 +50,11 @@ pub fn cividis(t: f32) -> [u8; 3] {
     let x = t.clamp(0.0, 1.0) * 255.0;
     // A NaN becomes 0 here; callers tell it apart before they ask for a colour.
     let i = (x as usize).min(254);
-    mix(channels(CIVIDIS[i]), channels(CIVIDIS[i + 1]), (x - i as f32).clamp(0.0, 1.0))
+    mix(
+        channels(CIVIDIS[i]),
+        channels(CIVIDIS[i + 1]),
+        (x - i as f32).clamp(0.0, 1.0),
+    )
 }
 
 /// The ends and the middle of the diverging map for scores before softmax: brown, paper, teal, which red-green
@@ -74,7 +78,12 @@ pub const LOG_FLOOR: f32 = 1e-4;
 ///
 /// Keep in sync with `place` in `shaders/heatmap.wgsl`.
 pub fn place(weight: f32, logarithmic: bool) -> f32 {
-    if logarithmic { 1.0 + weight.max(LOG_FLOOR).log10() / 4.0 } else { weight }.clamp(0.0, 1.0)
+    if logarithmic {
+        1.0 + weight.max(LOG_FLOOR).log10() / 4.0
+    } else {
+        weight
+    }
+    .clamp(0.0, 1.0)
 }
 
 #[cfg(test)]
@@ -88,10 +97,16 @@ mod tests {
         assert_eq!(cividis(-1.0), cividis(0.0));
         assert_eq!(cividis(7.0), cividis(1.0));
         for (i, &rgb) in CIVIDIS.iter().enumerate() {
-            assert_eq!(cividis(i as f32 / 255.0), channels(rgb).map(|c| c as u8), "point {i}");
+            assert_eq!(
+                cividis(i as f32 / 255.0),
+                channels(rgb).map(|c| c as u8),
+                "point {i}"
+            );
         }
         // The map is perceptual: never darker towards the right.
-        let luma = |c: [u8; 3]| 0.2126 * f32::from(c[0]) + 0.7152 * f32::from(c[1]) + 0.0722 * f32::from(c[2]);
+        let luma = |c: [u8; 3]| {
+            0.2126 * f32::from(c[0]) + 0.7152 * f32::from(c[1]) + 0.0722 * f32::from(c[2])
+        };
         for i in 0..255 {
             assert!(luma(cividis((i + 1) as f32 / 255.0)) >= luma(cividis(i as f32 / 255.0)) - 0.5);
         }

@@ -31,13 +31,20 @@ impl Triangle {
         quantity: Quantity,
         rows: impl Iterator<Item = Option<&'a Arc<AttentionRow>>>,
     ) -> bool {
-        self.cells.sync((shape, heads, quantity), rows, |index, row| {
-            (0..=index).map(|key| row.map_or(ABSENT, |row| cell(row, shape, heads, quantity, key))).collect()
-        })
+        self.cells
+            .sync((shape, heads, quantity), rows, |index, row| {
+                (0..=index)
+                    .map(|key| row.map_or(ABSENT, |row| cell(row, shape, heads, quantity, key)))
+                    .collect()
+            })
     }
 
     fn get(&self, query: usize, key: usize) -> f32 {
-        self.cells.get(query).and_then(|row| row.get(key)).copied().unwrap_or(ABSENT)
+        self.cells
+            .get(query)
+            .and_then(|row| row.get(key))
+            .copied()
+            .unwrap_or(ABSENT)
     }
 }
 
@@ -60,7 +67,11 @@ fn cell(row: &AttentionRow, shape: Shape, heads: Heads, quantity: Quantity, key:
             sum += weight;
             continue;
         }
-        let lse = row.layer(layer).and_then(|part| part.log_sum_exp.get(head)).copied().unwrap_or(f32::NAN);
+        let lse = row
+            .layer(layer)
+            .and_then(|part| part.log_sum_exp.get(head))
+            .copied()
+            .unwrap_or(f32::NAN);
         if !lse.is_finite() {
             return f32::NAN;
         }
@@ -70,7 +81,11 @@ fn cell(row: &AttentionRow, shape: Shape, heads: Heads, quantity: Quantity, key:
             sum += weight.ln() + lse;
         }
     }
-    if absent { ABSENT } else { sum / heads.count as f32 }
+    if absent {
+        ABSENT
+    } else {
+        sum / heads.count as f32
+    }
 }
 
 /// The cells under pixel `p` along one axis: the one under its centre, or all of them where they are smaller than a
@@ -89,7 +104,13 @@ fn cells_under(p: usize, first: f32, inverse: f32) -> Range<usize> {
 /// The colour of a pixel at `x`, `y` that covers these queries and keys.
 ///
 /// Keep in sync with `shade` in `shaders/heatmap.wgsl`.
-fn shade(picture: &Picture, triangle: &Triangle, (x, y): (usize, usize), queries: Range<usize>, keys: &Range<usize>) -> Color32 {
+fn shade(
+    picture: &Picture,
+    triangle: &Triangle,
+    (x, y): (usize, usize),
+    queries: Range<usize>,
+    keys: &Range<usize>,
+) -> Color32 {
     let palette = &picture.palette;
     if queries.start >= picture.rows || keys.start >= picture.rows {
         return palette.ground;
@@ -97,7 +118,11 @@ fn shade(picture: &Picture, triangle: &Triangle, (x, y): (usize, usize), queries
     let last = queries.end.min(picture.rows);
     if keys.start >= last {
         let [period, line] = picture.hatch_px.map(|px| px as usize);
-        return if (x + y) % period.max(1) < line { palette.hatch } else { palette.masked };
+        return if (x + y) % period.max(1) < line {
+            palette.hatch
+        } else {
+            palette.masked
+        };
     }
     if picture.quantity == Quantity::Mask {
         return palette.allowed;
@@ -114,7 +139,9 @@ fn shade(picture: &Picture, triangle: &Triangle, (x, y): (usize, usize), queries
             }
         }
     }
-    let Some(value) = largest else { return palette.absent };
+    let Some(value) = largest else {
+        return palette.absent;
+    };
     let [r, g, b] = match picture.quantity {
         Quantity::Scores => diverging(value / picture.extent),
         _ => cividis(place(value, picture.logarithmic)),
@@ -126,9 +153,18 @@ fn shade(picture: &Picture, triangle: &Triangle, (x, y): (usize, usize), queries
 pub fn paint_cpu(picture: &Picture, triangle: &Triangle) -> ColorImage {
     let size = picture.size_px.map(|px| px as usize);
     let mut image = ColorImage::filled(size, picture.palette.ground);
-    let Arrangement::One { first_cell, cell_px, .. } = picture.arrangement else { return image };
+    let Arrangement::One {
+        first_cell,
+        cell_px,
+        ..
+    } = picture.arrangement
+    else {
+        return image;
+    };
     let inverse = 1.0 / cell_px;
-    let columns: Vec<_> = (0..size[0]).map(|x| cells_under(x, first_cell[0], inverse)).collect();
+    let columns: Vec<_> = (0..size[0])
+        .map(|x| cells_under(x, first_cell[0], inverse))
+        .collect();
     for y in 0..size[1] {
         let queries = cells_under(y, first_cell[1], inverse);
         let line = &mut image.pixels[y * size[0]..(y + 1) * size[0]];

@@ -44,12 +44,18 @@ impl Heatmap {
         let there = limits.max_storage_buffers_per_shader_stage;
         (there < needed).then(|| match there {
             0 => "this window's graphics device has no storage buffers".to_owned(),
-            _ => format!("this window's graphics device has {there} storage buffers, {needed} are needed"),
+            _ => format!(
+                "this window's graphics device has {there} storage buffers, {needed} are needed"
+            ),
         })
     }
 
     /// `format` is that of the target of [`HeatmapCallback`]; an error says why the device cannot do it.
-    pub fn new(device: &wgpu::Device, queue: &wgpu::Queue, format: wgpu::TextureFormat) -> Result<Self, String> {
+    pub fn new(
+        device: &wgpu::Device,
+        queue: &wgpu::Queue,
+        format: wgpu::TextureFormat,
+    ) -> Result<Self, String> {
         Self::with_page_words(device, queue, format, PAGE_WORDS)
     }
 
@@ -86,13 +92,25 @@ impl Heatmap {
             usage: wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST,
             mapped_at_creation: false,
         });
-        PictureSlot { uniform, bind_group: None, words: Vec::new() }
+        PictureSlot {
+            uniform,
+            bind_group: None,
+            words: Vec::new(),
+        }
     }
 
     /// A callback that draws `picture` with its top left corner at `origin_px` of the window.
-    pub fn callback(&self, slot: &mut PictureSlot, picture: &Picture, origin_px: [f32; 2]) -> HeatmapCallback {
+    pub fn callback(
+        &self,
+        slot: &mut PictureSlot,
+        picture: &Picture,
+        origin_px: [f32; 2],
+    ) -> HeatmapCallback {
         let bind_group = self.prepare(slot, picture, origin_px, self.linear_target);
-        HeatmapCallback { pipeline: self.pipeline.clone(), bind_group }
+        HeatmapCallback {
+            pipeline: self.pipeline.clone(),
+            bind_group,
+        }
     }
 
     /// Draws `picture` into the top left corner of a texture of the window's format.
@@ -109,7 +127,9 @@ impl Heatmap {
         ground: Color32,
     ) {
         let [r, g, b, a] = ground.to_normalized_gamma_f32().map(f64::from);
-        let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        let mut encoder = self
+            .device
+            .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         let mut pass = encoder.begin_render_pass(&wgpu::RenderPassDescriptor {
             label: Some("heatmap"),
             color_attachments: &[Some(wgpu::RenderPassColorAttachment {
@@ -140,7 +160,8 @@ impl Heatmap {
     ) -> wgpu::BindGroup {
         let words = uniform_words(picture, &self.store, origin_px, linear_target);
         if slot.words != words {
-            self.queue.write_buffer(&slot.uniform, 0, bytemuck::cast_slice(&words));
+            self.queue
+                .write_buffer(&slot.uniform, 0, bytemuck::cast_slice(&words));
             slot.words = words;
         }
         let version = self.store.buffers_version();
@@ -152,7 +173,10 @@ impl Heatmap {
         let entries: Vec<_> = std::iter::once(&slot.uniform)
             .chain(self.store.buffers())
             .zip(0..)
-            .map(|(buffer, binding)| wgpu::BindGroupEntry { binding, resource: buffer.as_entire_binding() })
+            .map(|(buffer, binding)| wgpu::BindGroupEntry {
+                binding,
+                resource: buffer.as_entire_binding(),
+            })
             .collect();
         let bind_group = self.device.create_bind_group(&wgpu::BindGroupDescriptor {
             label: Some("heatmap"),
@@ -180,7 +204,10 @@ fn bind_group_layout(device: &wgpu::Device) -> wgpu::BindGroupLayout {
             count: None,
         })
         .collect();
-    device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: Some("heatmap"), entries: &entries })
+    device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
+        label: Some("heatmap"),
+        entries: &entries,
+    })
 }
 
 fn pipeline(
@@ -222,7 +249,12 @@ fn pipeline(
 }
 
 /// The uniform buffer's contents. Keep in sync with `View` in `shaders/heatmap.wgsl`.
-fn uniform_words(picture: &Picture, store: &RowStore, origin_px: [f32; 2], linear_target: bool) -> Vec<u32> {
+fn uniform_words(
+    picture: &Picture,
+    store: &RowStore,
+    origin_px: [f32; 2],
+    linear_target: bool,
+) -> Vec<u32> {
     let mut words = Vec::with_capacity(UNIFORM_WORDS);
     let palette = &picture.palette;
     let opaque = |[r, g, b]: [u8; 3]| Color32::from_rgb(r, g, b);
@@ -241,16 +273,31 @@ fn uniform_words(picture: &Picture, store: &RowStore, origin_px: [f32; 2], linea
     }
     let layers = store.layers();
     let (first_cell, cell_px, [pitch_px, thumb_px], heads) = match picture.arrangement {
-        Arrangement::One { heads, first_cell, cell_px } => {
+        Arrangement::One {
+            heads,
+            first_cell,
+            cell_px,
+        } => {
             let held = layers.start * picture.shape.n_head..layers.end * picture.shape.n_head;
             let is_held = held.start <= heads.first && heads.first + heads.count <= held.end;
-            let first = if is_held { (heads.first - held.start) as u32 } else { u32::MAX };
+            let first = if is_held {
+                (heads.first - held.start) as u32
+            } else {
+                u32::MAX
+            };
             (first_cell, cell_px, [0, 0], [first, heads.count as u32])
         }
-        Arrangement::Wall { pitch_px, thumb_px } => ([0.0; 2], 1.0, [pitch_px.max(1), thumb_px.max(1)], [0, 1]),
+        Arrangement::Wall { pitch_px, thumb_px } => {
+            ([0.0; 2], 1.0, [pitch_px.max(1), thumb_px.max(1)], [0, 1])
+        }
     };
     let size_px = picture.size_px.map(|px| px as f32);
-    words.extend([origin_px, size_px, first_cell, [cell_px, picture.extent]].as_flattened().iter().map(|v| v.to_bits()));
+    words.extend(
+        [origin_px, size_px, first_cell, [cell_px, picture.extent]]
+            .as_flattened()
+            .iter()
+            .map(|v| v.to_bits()),
+    );
     words.extend([pitch_px, thumb_px]);
     words.extend(picture.hatch_px);
     words.extend([
@@ -313,7 +360,11 @@ pub struct WallTexture {
 
 impl WallTexture {
     pub fn new(heatmap: &Heatmap) -> Self {
-        Self { slot: heatmap.slot(), texture: None, drawn: None }
+        Self {
+            slot: heatmap.slot(),
+            texture: None,
+            drawn: None,
+        }
     }
 
     /// Draws the wall if it is not as it should be. Returns whether the texture is another one than before.
@@ -327,7 +378,10 @@ impl WallTexture {
         if self.drawn == Some(state) {
             return false;
         }
-        let replaced = self.texture.as_ref().is_none_or(|texture| texture.size() != size);
+        let replaced = self
+            .texture
+            .as_ref()
+            .is_none_or(|texture| texture.size() != size);
         if replaced {
             self.texture = Some(heatmap.device.create_texture(&wgpu::TextureDescriptor {
                 label: Some("attention wall"),
@@ -345,7 +399,12 @@ impl WallTexture {
         if let Some(texture) = &self.texture {
             let view = texture.create_view(&wgpu::TextureViewDescriptor::default());
             let bind_group = heatmap.prepare(&mut self.slot, picture, [0.0, 0.0], false);
-            heatmap.submit(&heatmap.wall_pipeline, &bind_group, &view, picture.palette.ground);
+            heatmap.submit(
+                &heatmap.wall_pipeline,
+                &bind_group,
+                &view,
+                picture.palette.ground,
+            );
         }
         self.drawn = Some(state);
         replaced

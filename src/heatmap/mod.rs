@@ -76,12 +76,18 @@ pub struct Heads {
 
 impl Heads {
     pub fn one(shape: Shape, layer: usize, head: usize) -> Self {
-        Self { first: layer * shape.n_head + head, count: 1 }
+        Self {
+            first: layer * shape.n_head + head,
+            count: 1,
+        }
     }
 
     /// The mean over all heads of a layer.
     pub fn layer(shape: Shape, layer: usize) -> Self {
-        Self { first: layer * shape.n_head, count: shape.n_head.max(1) }
+        Self {
+            first: layer * shape.n_head,
+            count: shape.n_head.max(1),
+        }
     }
 }
 
@@ -186,7 +192,16 @@ mod tests {
 
     #[test]
     fn the_side_is_a_power_of_two_that_holds_the_rows() {
-        for (rows, side) in [(0, 8), (1, 8), (8, 8), (9, 16), (12, 16), (64, 64), (65, 128), (1024, 1024)] {
+        for (rows, side) in [
+            (0, 8),
+            (1, 8),
+            (8, 8),
+            (9, 16),
+            (12, 16),
+            (64, 64),
+            (65, 128),
+            (1024, 1024),
+        ] {
             assert_eq!(side_for(rows), side);
         }
     }

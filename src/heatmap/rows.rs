@@ -38,7 +38,10 @@ pub struct RowCache<K, T> {
 
 impl<K, T> Default for RowCache<K, T> {
     fn default() -> Self {
-        Self { key: None, rows: Vec::new() }
+        Self {
+            key: None,
+            rows: Vec::new(),
+        }
     }
 }
 
@@ -62,7 +65,9 @@ impl<K: PartialEq, T> RowCache<K, T> {
             match self.rows.get_mut(index) {
                 Some((source, _)) if source.is(row) => continue,
                 Some(held) => *held = (Source::of(row), make(index, row.map(AsRef::as_ref))),
-                None => self.rows.push((Source::of(row), make(index, row.map(AsRef::as_ref)))),
+                None => self
+                    .rows
+                    .push((Source::of(row), make(index, row.map(AsRef::as_ref)))),
             }
             changed = true;
         }
@@ -84,8 +89,12 @@ pub fn largest_score(row: &AttentionRow, shape: Shape, heads: Heads) -> f32 {
     let mut largest = 0.0f32;
     for flat in heads.first..heads.first + heads.count {
         let (layer, head) = (flat / shape.n_head.max(1), flat % shape.n_head.max(1));
-        let (Some(words), Some(part)) = (row.head_words(layer, head), row.layer(layer)) else { continue };
-        let Some(&lse) = part.log_sum_exp.get(head) else { continue };
+        let (Some(words), Some(part)) = (row.head_words(layer, head), row.layer(layer)) else {
+            continue;
+        };
+        let Some(&lse) = part.log_sum_exp.get(head) else {
+            continue;
+        };
         let (mut low, mut high) = (f32::INFINITY, 0.0f32);
         for key in 0..row.keys {
             // The logarithm is monotone: two of them a row are enough.
@@ -98,7 +107,9 @@ pub fn largest_score(row: &AttentionRow, shape: Shape, heads: Heads) -> f32 {
             }
         }
         if high > 0.0 && lse.is_finite() {
-            largest = largest.max((low.ln() + lse).abs()).max((high.ln() + lse).abs());
+            largest = largest
+                .max((low.ln() + lse).abs())
+                .max((high.ln() + lse).abs());
         }
     }
     largest
@@ -109,7 +120,11 @@ mod tests {
     use super::*;
 
     fn row(keys: usize) -> Arc<AttentionRow> {
-        Arc::new(AttentionRow { n_head: 1, keys, layers: Vec::new() })
+        Arc::new(AttentionRow {
+            n_head: 1,
+            keys,
+            layers: Vec::new(),
+        })
     }
 
     #[test]
@@ -127,9 +142,21 @@ mod tests {
         assert_eq!(made(&mut cache, 0, &[Some(&a), Some(&b)]), [0, 1]);
         assert_eq!(made(&mut cache, 0, &[Some(&a), Some(&b)]), [0usize; 0]);
         assert_eq!(made(&mut cache, 0, &[Some(&a), Some(&b), None]), [2]);
-        assert_eq!(made(&mut cache, 0, &[Some(&a)]), [0usize; 0], "a shorter path keeps the rest");
-        assert_eq!(made(&mut cache, 0, &[Some(&a), Some(&c)]), [1], "another branch");
-        assert_eq!(made(&mut cache, 1, &[Some(&a), Some(&c)]), [0, 1], "another key");
+        assert_eq!(
+            made(&mut cache, 0, &[Some(&a)]),
+            [0usize; 0],
+            "a shorter path keeps the rest"
+        );
+        assert_eq!(
+            made(&mut cache, 0, &[Some(&a), Some(&c)]),
+            [1],
+            "another branch"
+        );
+        assert_eq!(
+            made(&mut cache, 1, &[Some(&a), Some(&c)]),
+            [0, 1],
+            "another key"
+        );
         assert_eq!(cache.first(9).copied().collect::<Vec<_>>(), [1, 2]);
     }
 

@@ -64,7 +64,9 @@ fn buffer(device: &wgpu::Device, label: &str, words: usize) -> wgpu::Buffer {
     device.create_buffer(&wgpu::BufferDescriptor {
         label: Some(label),
         size: (words * size_of::<u32>()) as u64,
-        usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC,
+        usage: wgpu::BufferUsages::STORAGE
+            | wgpu::BufferUsages::COPY_DST
+            | wgpu::BufferUsages::COPY_SRC,
         mapped_at_creation: false,
     })
 }
@@ -72,7 +74,10 @@ fn buffer(device: &wgpu::Device, label: &str, words: usize) -> wgpu::Buffer {
 impl RowStore {
     /// `page_words` is a power of two; [`PAGE_WORDS`] outside tests. Smaller where the device binds less.
     pub fn new(device: wgpu::Device, queue: wgpu::Queue, page_words: usize) -> Self {
-        let limit_bytes = device.limits().max_storage_buffer_binding_size.min(device.limits().max_buffer_size);
+        let limit_bytes = device
+            .limits()
+            .max_storage_buffer_binding_size
+            .min(device.limits().max_buffer_size);
         let limit = usize::try_from(limit_bytes).unwrap_or(usize::MAX) / size_of::<u32>();
         let largest = 1 << limit.max(1).ilog2();
         let unused = buffer(&device, "attention page not in use", 4);
@@ -210,7 +215,8 @@ impl RowStore {
                 }
                 None => {
                     self.scratch.resize(self.scratch.len() + words, ABSENT_WORD);
-                    self.scratch_lse.resize(self.scratch_lse.len() + n_head, 0.0);
+                    self.scratch_lse
+                        .resize(self.scratch_lse.len() + n_head, 0.0);
                 }
             }
         }
@@ -230,13 +236,15 @@ impl RowStore {
             let count = (scratch.len() - at).min(self.page_words - offset);
             if let Some(page) = self.pages.get(page) {
                 let bytes = bytemuck::cast_slice(&scratch[at..at + count]);
-                self.queue.write_buffer(page, (offset * size_of::<u32>()) as u64, bytes);
+                self.queue
+                    .write_buffer(page, (offset * size_of::<u32>()) as u64, bytes);
             }
             at += count;
         }
         if !lse.is_empty() {
             let offset = (first * heads * size_of::<f32>()) as u64;
-            self.queue.write_buffer(&self.log_sum_exp, offset, bytemuck::cast_slice(&lse));
+            self.queue
+                .write_buffer(&self.log_sum_exp, offset, bytemuck::cast_slice(&lse));
         }
         synced.uploaded_bytes += size_of_val(&scratch[..]) + size_of_val(&lse[..]);
         synced.runs += 1;
@@ -252,11 +260,17 @@ impl RowStore {
     fn grow_pages(&mut self, words: usize) {
         for page in 0..words.div_ceil(self.page_words).min(MAX_PAGES) {
             let needed = (words - page * self.page_words).min(self.page_words);
-            let held = self.pages.get(page).map_or(0, |buffer| buffer.size() as usize / size_of::<u32>());
+            let held = self
+                .pages
+                .get(page)
+                .map_or(0, |buffer| buffer.size() as usize / size_of::<u32>());
             if held >= needed {
                 continue;
             }
-            let size = needed.next_power_of_two().max(FIRST_PAGE_WORDS).min(self.page_words);
+            let size = needed
+                .next_power_of_two()
+                .max(FIRST_PAGE_WORDS)
+                .min(self.page_words);
             let new = buffer(&self.device, "attention page", size);
             match self.pages.get_mut(page) {
                 Some(old) => {
@@ -273,7 +287,11 @@ impl RowStore {
         if self.log_sum_exp.size() as usize >= values * size_of::<f32>() {
             return;
         }
-        let new = buffer(&self.device, "attention log-sum-exp", values.next_power_of_two());
+        let new = buffer(
+            &self.device,
+            "attention log-sum-exp",
+            values.next_power_of_two(),
+        );
         copy(&self.device, &self.queue, &self.log_sum_exp, &new);
         self.log_sum_exp = new;
         self.buffers_version += 1;
