@@ -2,8 +2,8 @@
 //! is said where there is nothing to draw. Owns no state; runs on the window's thread.
 
 use egui::{
-    Align, Align2, Color32, CornerRadius, FontId, Layout, Painter, Pos2, Rect, Response, Shape, Stroke, StrokeKind, TextStyle,
-    Ui, UiBuilder, pos2, vec2,
+    Align, Align2, Color32, CornerRadius, FontId, Layout, Painter, Pos2, Rect, Response, Shape,
+    Stroke, StrokeKind, TextStyle, Ui, UiBuilder, pos2, vec2,
 };
 
 use super::{
@@ -46,7 +46,11 @@ pub fn number(z: f64) -> String {
         () => format!("{magnitude:.0e}"),
     };
     let zero = digits.chars().all(|digit| matches!(digit, '0' | '.'));
-    if z < 0.0 && !zero { format!("{MINUS}{digits}") } else { digits }
+    if z < 0.0 && !zero {
+        format!("{MINUS}{digits}")
+    } else {
+        digits
+    }
 }
 
 /// A difference: as [`number`] with one decimal and always a sign.
@@ -89,7 +93,11 @@ pub fn nice_ceil(max: f64) -> f64 {
     let power = 10f64.powf(max.log10().floor());
     // The last one is there for what rounding of the logarithm leaves a hair above.
     let steps = [1.0, 2.0, 5.0, 10.0, 20.0];
-    steps.map(|step| step * power).into_iter().find(|&step| step >= max * (1.0 - 1e-9)).unwrap_or(max)
+    steps
+        .map(|step| step * power)
+        .into_iter()
+        .find(|&step| step >= max * (1.0 - 1e-9))
+        .unwrap_or(max)
 }
 
 /// A filter with its setting, such as "top-k 12".
@@ -103,24 +111,49 @@ pub fn filter_name(filter: Filter, settings: &SamplingSettings) -> String {
 
 /// What a what-if view changes, such as "T 1.3; drawn at 0.8"; `None` where no number on screen depends on it.
 pub fn what_if(shown: &SamplingSettings, drawn: &SamplingSettings) -> Option<String> {
-    let mode = |settings: &SamplingSettings| if settings.is_greedy() { "greedy" } else { "sample" }.to_owned();
-    let k = |settings: &SamplingSettings| if settings.top_k == 0 { "off".to_owned() } else { settings.top_k.to_string() };
+    let mode = |settings: &SamplingSettings| {
+        if settings.is_greedy() {
+            "greedy"
+        } else {
+            "sample"
+        }
+        .to_owned()
+    };
+    let k = |settings: &SamplingSettings| {
+        if settings.top_k == 0 {
+            "off".to_owned()
+        } else {
+            settings.top_k.to_string()
+        }
+    };
     let all = [
         ("", mode(shown), mode(drawn)),
         ("T ", short(shown.temperature), short(drawn.temperature)),
         ("top-k ", k(shown), k(drawn)),
         ("top-p ", short(shown.top_p), short(drawn.top_p)),
         ("min-p ", short(shown.min_p), short(drawn.min_p)),
-        ("penalty ", short(shown.repetition_penalty), short(drawn.repetition_penalty)),
+        (
+            "penalty ",
+            short(shown.repetition_penalty),
+            short(drawn.repetition_penalty),
+        ),
         ("seed ", shown.seed.to_string(), drawn.seed.to_string()),
     ];
-    let changed: Vec<_> = all.into_iter().filter(|(_, shown, drawn)| shown != drawn).collect();
+    let changed: Vec<_> = all
+        .into_iter()
+        .filter(|(_, shown, drawn)| shown != drawn)
+        .collect();
     match &changed[..] {
         [] => None,
         [(name, shown, drawn)] => Some(format!("{name}{shown}; drawn at {drawn}")),
         several => {
-            let list = |side: fn(&(&str, String, String)) -> String| several.iter().map(side).collect::<Vec<_>>().join(", ");
-            let (shown, drawn) = (list(|(name, shown, _)| format!("{name}{shown}")), list(|(name, _, drawn)| format!("{name}{drawn}")));
+            let list = |side: fn(&(&str, String, String)) -> String| {
+                several.iter().map(side).collect::<Vec<_>>().join(", ")
+            };
+            let (shown, drawn) = (
+                list(|(name, shown, _)| format!("{name}{shown}")),
+                list(|(name, _, drawn)| format!("{name}{drawn}")),
+            );
             Some(format!("{shown}; drawn at {drawn}"))
         }
     }
@@ -130,9 +163,17 @@ pub fn what_if(shown: &SamplingSettings, drawn: &SamplingSettings) -> Option<Str
 pub fn text_before(session: &Session, step: usize) -> String {
     const CHARS: usize = 20;
     let layout = session.layout();
-    let end = step.checked_sub(1).and_then(|last| layout.ends.get(last)).copied().unwrap_or(0);
+    let end = step
+        .checked_sub(1)
+        .and_then(|last| layout.ends.get(last))
+        .copied()
+        .unwrap_or(0);
     let text = layout.text.get(..end).unwrap_or_default();
-    let skipped = text.char_indices().rev().nth(CHARS - 1).map_or(0, |(at, _)| at);
+    let skipped = text
+        .char_indices()
+        .rev()
+        .nth(CHARS - 1)
+        .map_or(0, |(at, _)| at);
     let dots = if skipped > 0 { "…" } else { "" };
     format!("“{dots}{}”", text[skipped..].replace('\n', "↵"))
 }
@@ -142,7 +183,11 @@ pub fn fit(label: &str, chars: usize) -> String {
     if label.chars().nth(chars).is_none() {
         return label.to_owned();
     }
-    label.chars().take(chars.saturating_sub(1)).chain(['…']).collect()
+    label
+        .chars()
+        .take(chars.saturating_sub(1))
+        .chain(['…'])
+        .collect()
 }
 
 // ---- type --------------------------------------------------------------------------------------------------------
@@ -162,8 +207,16 @@ impl Faces {
     pub fn of(ui: &Ui) -> Self {
         let mono = TextStyle::Monospace.resolve(ui.style());
         let small = TextStyle::Small.resolve(ui.style());
-        let (digit, line) = ui.ctx().fonts_mut(|fonts| (fonts.glyph_width(&mono, '0'), fonts.row_height(&small)));
-        Self { bold: FontId::new(mono.size, mono_bold()), mono, small, digit, line }
+        let (digit, line) = ui
+            .ctx()
+            .fonts_mut(|fonts| (fonts.glyph_width(&mono, '0'), fonts.row_height(&small)));
+        Self {
+            bold: FontId::new(mono.size, mono_bold()),
+            mono,
+            small,
+            digit,
+            line,
+        }
     }
 
     /// Monospaced, bold for what was chosen.
@@ -172,17 +225,32 @@ impl Faces {
     }
 
     pub fn small_width(&self, ui: &Ui, text: &str) -> f32 {
-        ui.painter().layout_no_wrap(text.to_owned(), self.small.clone(), Color32::PLACEHOLDER).size().x
+        ui.painter()
+            .layout_no_wrap(text.to_owned(), self.small.clone(), Color32::PLACEHOLDER)
+            .size()
+            .x
     }
 }
 
 /// Writes text whose right end is at `at`, centred on it vertically; returns where it is.
-pub fn text_right(painter: &Painter, at: Pos2, text: impl ToString, font: &FontId, color: Color32) -> Rect {
+pub fn text_right(
+    painter: &Painter,
+    at: Pos2,
+    text: impl ToString,
+    font: &FontId,
+    color: Color32,
+) -> Rect {
     painter.text(at, Align2::RIGHT_CENTER, text, font.clone(), color)
 }
 
 /// Writes text whose left end is at `at`, centred on it vertically; returns where it is.
-pub fn text_left(painter: &Painter, at: Pos2, text: impl ToString, font: &FontId, color: Color32) -> Rect {
+pub fn text_left(
+    painter: &Painter,
+    at: Pos2,
+    text: impl ToString,
+    font: &FontId,
+    color: Color32,
+) -> Rect {
     painter.text(at, Align2::LEFT_CENTER, text, font.clone(), color)
 }
 
@@ -206,14 +274,29 @@ pub fn bar(painter: &Painter, rect: Rect, color: Color32) {
 /// A dashed outline: something that a filter cut, or that is not there yet.
 pub fn hollow_bar(painter: &Painter, rect: Rect, color: Color32) {
     let rect = rect.shrink(0.5);
-    let corners = [rect.left_top(), rect.right_top(), rect.right_bottom(), rect.left_bottom(), rect.left_top()];
-    painter.extend(Shape::dashed_line(&corners, Stroke::new(1.0, color), 3.0, 2.5));
+    let corners = [
+        rect.left_top(),
+        rect.right_top(),
+        rect.right_bottom(),
+        rect.left_bottom(),
+        rect.left_top(),
+    ];
+    painter.extend(Shape::dashed_line(
+        &corners,
+        Stroke::new(1.0, color),
+        3.0,
+        2.5,
+    ));
 }
 
 /// A small triangle that points left at what was chosen.
 pub fn mark(painter: &Painter, center: Pos2, size: f32, color: Color32) {
     let half = 0.5 * size;
-    let points = vec![center + vec2(-half, 0.0), center + vec2(half, -half), center + vec2(half, half)];
+    let points = vec![
+        center + vec2(-half, 0.0),
+        center + vec2(half, -half),
+        center + vec2(half, half),
+    ];
     painter.add(Shape::convex_polygon(points, color, Stroke::NONE));
 }
 
@@ -224,7 +307,12 @@ pub fn row_ground(painter: &Painter, rect: Rect, response: &Response, theme: &Th
         painter.rect_filled(rect, CornerRadius::same(4), theme.field);
     }
     if response.has_focus() {
-        painter.rect_stroke(rect, CornerRadius::same(4), Stroke::new(1.5, theme.ink), StrokeKind::Inside);
+        painter.rect_stroke(
+            rect,
+            CornerRadius::same(4),
+            Stroke::new(1.5, theme.ink),
+            StrokeKind::Inside,
+        );
     }
 }
 
@@ -240,18 +328,34 @@ pub fn fitting_row_height(usual: f32, height: f32, wanted: usize) -> f32 {
 /// the right.
 pub fn header_slot(ui: &mut Ui, title: &str, theme: &Theme, contents: impl FnOnce(&mut Ui)) {
     let title = egui::WidgetText::from(small_capitals(title, theme));
-    let title_width = title.into_galley(ui, Some(egui::TextWrapMode::Extend), f32::INFINITY, TextStyle::Small).size().x;
+    let title_width = title
+        .into_galley(
+            ui,
+            Some(egui::TextWrapMode::Extend),
+            f32::INFINITY,
+            TextStyle::Small,
+        )
+        .size()
+        .x;
     let card = ui.max_rect();
     let gap = ui.spacing().item_spacing.x;
     let height = ui.spacing().interact_size.y;
     let rect = Rect::from_min_max(
         pos2(card.left() + title_width + 2.0 * gap, card.top()),
-        pos2(card.right() - ui.spacing().interact_size.x - 0.5 * gap, card.top() + height),
+        pos2(
+            card.right() - ui.spacing().interact_size.x - 0.5 * gap,
+            card.top() + height,
+        ),
     );
     if rect.width() < 24.0 {
         return;
     }
-    let mut slot = ui.new_child(UiBuilder::new().id_salt("header slot").max_rect(rect).layout(Layout::right_to_left(Align::Center)));
+    let mut slot = ui.new_child(
+        UiBuilder::new()
+            .id_salt("header slot")
+            .max_rect(rect)
+            .layout(Layout::right_to_left(Align::Center)),
+    );
     slot.set_clip_rect(rect.expand(2.0).intersect(slot.clip_rect()));
     contents(&mut slot);
 }
@@ -272,13 +376,25 @@ fn why_no_view(session: &Session) -> (String, bool) {
         return (format!("Loading {}…", loading.name), false);
     }
     if session.model().is_none() {
-        return ("No model is loaded. Choose one from the model menu.".to_owned(), false);
+        return (
+            "No model is loaded. Choose one from the model menu.".to_owned(),
+            false,
+        );
     }
-    if session.prediction(step).is_some_and(|prediction| prediction.logits.is_none()) {
-        return ("The logits of this step were let go for memory.".to_owned(), !session.is_running());
+    if session
+        .prediction(step)
+        .is_some_and(|prediction| prediction.logits.is_none())
+    {
+        return (
+            "The logits of this step were let go for memory.".to_owned(),
+            !session.is_running(),
+        );
     }
     if session.is_too_long() {
-        return ("The text is longer than the context, so nothing is predicted from it.".to_owned(), false);
+        return (
+            "The text is longer than the context, so nothing is predicted from it.".to_owned(),
+            false,
+        );
     }
     if step < session.len() && step <= session.context_start() {
         let why = if session.context_start() == 0 {
@@ -352,21 +468,44 @@ mod tests {
 
     #[test]
     fn counts_have_their_thousands_set_apart() {
-        for (n, text) in [(0, "0"), (512, "512"), (4096, "4,096"), (50_257, "50,257"), (1_000_000, "1,000,000")] {
+        for (n, text) in [
+            (0, "0"),
+            (512, "512"),
+            (4096, "4,096"),
+            (50_257, "50,257"),
+            (1_000_000, "1,000,000"),
+        ] {
             assert_eq!(count(n), text);
         }
     }
 
     #[test]
     fn axes_move_in_steps() {
-        for (max, step) in [(0.085, 0.1), (0.1, 0.1), (0.11, 0.2), (0.62, 1.0), (1.0, 1.0), (5.1, 10.0), (0.0, 1.0), (f64::NAN, 1.0), (f64::INFINITY, 1.0)] {
-            assert!((nice_ceil(max) - step).abs() < 1e-9, "{max}: {}", nice_ceil(max));
+        for (max, step) in [
+            (0.085, 0.1),
+            (0.1, 0.1),
+            (0.11, 0.2),
+            (0.62, 1.0),
+            (1.0, 1.0),
+            (5.1, 10.0),
+            (0.0, 1.0),
+            (f64::NAN, 1.0),
+            (f64::INFINITY, 1.0),
+        ] {
+            assert!(
+                (nice_ceil(max) - step).abs() < 1e-9,
+                "{max}: {}",
+                nice_ceil(max)
+            );
         }
         for exponent in -12..12 {
             for digit in 1..100 {
                 let max = f64::from(digit) * 0.1 * 10f64.powi(exponent);
                 let step = nice_ceil(max);
-                assert!(step >= max * (1.0 - 1e-9) && step <= 2.51 * max, "{max}: {step}");
+                assert!(
+                    step >= max * (1.0 - 1e-9) && step <= 2.51 * max,
+                    "{max}: {step}"
+                );
             }
         }
     }
@@ -375,12 +514,28 @@ mod tests {
     fn a_what_if_names_what_differs_and_only_that() {
         let drawn = SamplingSettings::default();
         assert_eq!(what_if(&drawn, &drawn), None);
-        let hotter = SamplingSettings { temperature: 1.3, ..drawn.clone() };
-        assert_eq!(what_if(&hotter, &drawn).as_deref(), Some("T 1.3; drawn at 0.8"));
+        let hotter = SamplingSettings {
+            temperature: 1.3,
+            ..drawn.clone()
+        };
+        assert_eq!(
+            what_if(&hotter, &drawn).as_deref(),
+            Some("T 1.3; drawn at 0.8")
+        );
         let two = SamplingSettings { top_k: 0, ..hotter };
-        assert_eq!(what_if(&two, &drawn).as_deref(), Some("T 1.3, top-k off; drawn at T 0.8, top-k 40"));
-        let longer = SamplingSettings { max_new_tokens: 7, ..drawn.clone() };
-        assert_eq!(what_if(&longer, &drawn), None, "no number on screen depends on the budget");
+        assert_eq!(
+            what_if(&two, &drawn).as_deref(),
+            Some("T 1.3, top-k off; drawn at T 0.8, top-k 40")
+        );
+        let longer = SamplingSettings {
+            max_new_tokens: 7,
+            ..drawn.clone()
+        };
+        assert_eq!(
+            what_if(&longer, &drawn),
+            None,
+            "no number on screen depends on the budget"
+        );
     }
 
     #[test]

@@ -95,8 +95,17 @@ impl LogitsState {
             derived.temperature = temperature;
             derived.softmax = Softmax::new(values, temperature);
         }
-        if !derived.pinned.iter().map(|token| token.id).eq(self.pinned.iter().copied()) {
-            let token = |&id: &u32| Token { id, logit: values.get(id as usize).copied().unwrap_or(f32::NAN), rank: rank(values, id) };
+        if !derived
+            .pinned
+            .iter()
+            .map(|token| token.id)
+            .eq(self.pinned.iter().copied())
+        {
+            let token = |&id: &u32| Token {
+                id,
+                logit: values.get(id as usize).copied().unwrap_or(f32::NAN),
+                rank: rank(values, id),
+            };
             derived.pinned = self.pinned.iter().map(token).collect();
         }
         self.derived.insert(derived)
@@ -117,14 +126,21 @@ fn far_tokens(values: &[f32]) -> Vec<Token> {
     let before = |a: &u32, b: &u32| {
         let key = |id: u32| values.get(id as usize).map_or(f32::NAN, |&z| z + 0.0);
         let (za, zb) = (key(*a), key(*b));
-        za.is_nan().cmp(&zb.is_nan()).then_with(|| zb.partial_cmp(&za).unwrap_or(std::cmp::Ordering::Equal)).then(a.cmp(b))
+        za.is_nan()
+            .cmp(&zb.is_nan())
+            .then_with(|| zb.partial_cmp(&za).unwrap_or(std::cmp::Ordering::Equal))
+            .then(a.cmp(b))
     };
     let mut ids: Vec<u32> = (0..values.len() as u32).collect();
     let mut found = Vec::with_capacity(FAR);
     // From the far end, so that each search only looks at what comes before the last one.
     for rank in far_ranks(values.len()).into_iter().rev() {
         let (_, &mut id, _) = ids.select_nth_unstable_by(rank - 1, before);
-        found.push(Token { id, logit: values[id as usize], rank });
+        found.push(Token {
+            id,
+            logit: values[id as usize],
+            rank,
+        });
         ids.truncate(rank);
     }
     found.reverse();
@@ -133,7 +149,11 @@ fn far_tokens(values: &[f32]) -> Vec<Token> {
 
 /// The temperature of the softmax column: greedy has none, so it is shown at 1.
 fn shown_temperature(settings: &SamplingSettings) -> f32 {
-    if settings.is_greedy() { 1.0 } else { settings.temperature }
+    if settings.is_greedy() {
+        1.0
+    } else {
+        settings.temperature
+    }
 }
 
 // ---- which rows --------------------------------------------------------------------------------------------------
@@ -156,7 +176,10 @@ impl Plan {
             _ => FAR,
         };
         let far: Vec<_> = far.iter().rev().take(far_len).rev().copied().collect();
-        let mut shown = top.len().min(TOP).min(slots.saturating_sub(far.len()).max(1));
+        let mut shown = top
+            .len()
+            .min(TOP)
+            .min(slots.saturating_sub(far.len()).max(1));
         loop {
             let mut extras: Vec<Token> = Vec::new();
             for token in asked {
@@ -166,7 +189,11 @@ impl Plan {
                 }
             }
             if shown + extras.len() + far.len() <= slots || shown <= 3 {
-                return Self { top: shown, extras, far };
+                return Self {
+                    top: shown,
+                    extras,
+                    far,
+                };
             }
             shown -= 1;
         }
@@ -196,7 +223,13 @@ impl Columns {
     fn fit(left: f32, width: f32, digit: f32, gap: f32, raw_bars: bool) -> Self {
         let number = 7.0 * digit;
         let wide = width > 60.0 * digit;
-        let label_chars = if wide { 14 } else if width > 40.0 * digit { 10 } else { 7 };
+        let label_chars = if wide {
+            14
+        } else if width > 40.0 * digit {
+            10
+        } else {
+            7
+        };
         let least_bars = 10.0 * digit;
         let fixed = label_chars as f32 * digit + gap + number + 2.0 * gap;
         let both = width - fixed - 2.0 * (number + gap) >= least_bars;
@@ -217,7 +250,15 @@ impl Columns {
         let raw = next(has_raw);
         let prob = left + width;
         let prob_bar = (right + gap).min(prob)..(prob - number - gap).max((right + gap).min(prob));
-        Self { label_chars, label, logit_bar, centred, raw, prob_bar, prob }
+        Self {
+            label_chars,
+            label,
+            logit_bar,
+            centred,
+            raw,
+            prob_bar,
+            prob,
+        }
     }
 }
 
@@ -225,13 +266,19 @@ impl Columns {
 
 pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
     let session = ctx.session;
-    let subtitle = session.view().map_or_else(String::new, |view| subtitle(view, ctx.panels.logits.raw));
+    let subtitle = session
+        .view()
+        .map_or_else(String::new, |view| subtitle(view, ctx.panels.logits.raw));
     let mut state = std::mem::take(&mut ctx.panels.logits);
     let raw = state.raw;
     let pins = !state.pinned.is_empty();
     let mut bars = None;
     let mut release = false;
-    let title = Card { title: TITLE, subtitle }.show(
+    let title = Card {
+        title: TITLE,
+        subtitle,
+    }
+    .show(
         ui,
         ctx.theme,
         |ui| {
@@ -240,7 +287,9 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
                     bars = Some(choice);
                 }
             }
-            release = ui.add_enabled(pins, egui::Button::new("Release pins")).clicked();
+            release = ui
+                .add_enabled(pins, egui::Button::new("Release pins"))
+                .clicked();
             chart::copy_table_item(ui, || session.view().map(|view| table(session, view)));
         },
         |ui| match session.view() {
@@ -257,12 +306,22 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
 }
 
 fn subtitle(view: &StepView, raw: bool) -> String {
-    let what_if = view.drawn_with.as_ref().and_then(|drawn| chart::what_if(&view.settings, drawn));
-    let softmax = format!("e^(z/T) / Σ e^(z/T) over {} tokens", chart::count(view.logits.values.len()));
+    let what_if = view
+        .drawn_with
+        .as_ref()
+        .and_then(|drawn| chart::what_if(&view.settings, drawn));
+    let softmax = format!(
+        "e^(z/T) / Σ e^(z/T) over {} tokens",
+        chart::count(view.logits.values.len())
+    );
     match what_if {
         Some(what_if) => format!("{what_if} · Esc shows it as drawn · {softmax}"),
         None => {
-            let order = if raw { "raw z, z − mean z" } else { "z − mean z, raw z" };
+            let order = if raw {
+                "raw z, z − mean z"
+            } else {
+                "z − mean z, raw z"
+            };
             let temperature = if view.settings.is_greedy() {
                 "T 1, greedy uses none".to_owned()
             } else {
@@ -294,74 +353,159 @@ fn both_charts(ui: &mut Ui, ctx: &mut PanelContext, view: &StepView, state: &mut
     let gap = (6.0 * ctx.scale).round();
     let wanted = TOP + FAR;
     let row_height = chart::fitting_row_height(ctx.row_height(), area.height() - 2.0 * gap, wanted);
-    let slots = (((area.height() - 2.0 * gap + 0.5) / row_height).max(1.0) as usize).min(wanted + pinned_ids.len());
-    let top: Vec<Token> = view.top.iter().map(|row| Token { id: row.id, logit: row.logit, rank: row.rank }).collect();
-    let chosen = view.chosen.as_ref().map(|chosen| Token { id: chosen.row.id, logit: chosen.row.logit, rank: chosen.row.rank });
-    let asked: Vec<Token> = chosen.into_iter().chain(derived.pinned.iter().copied()).collect();
+    let slots = (((area.height() - 2.0 * gap + 0.5) / row_height).max(1.0) as usize)
+        .min(wanted + pinned_ids.len());
+    let top: Vec<Token> = view
+        .top
+        .iter()
+        .map(|row| Token {
+            id: row.id,
+            logit: row.logit,
+            rank: row.rank,
+        })
+        .collect();
+    let chosen = view.chosen.as_ref().map(|chosen| Token {
+        id: chosen.row.id,
+        logit: chosen.row.logit,
+        rank: chosen.row.rank,
+    });
+    let asked: Vec<Token> = chosen
+        .into_iter()
+        .chain(derived.pinned.iter().copied())
+        .collect();
     let plan = Plan::new(slots, &top, &asked, &derived.far);
     let softmax = derived.softmax;
     let faces = Faces::of(ui);
     let columns = Columns::fit(area.left(), area.width(), faces.digit, 9.0 * ctx.scale, raw);
-    let mut rows = Rows { view, faces, columns, softmax, raw, extent: 1.0, full: 1.0 };
-    let shown: Vec<Token> = top[..plan.top].iter().chain(&plan.extras).chain(&plan.far).copied().collect();
-    rows.extent = chart::nice_ceil(shown.iter().map(|token| rows.bar_value(token.logit).abs()).filter(|z| z.is_finite()).fold(0.0, f64::max));
-    rows.full = chart::nice_ceil(shown.iter().map(|token| softmax.prob(token.logit)).fold(0.0, f64::max)).min(1.0);
+    let mut rows = Rows {
+        view,
+        faces,
+        columns,
+        softmax,
+        raw,
+        extent: 1.0,
+        full: 1.0,
+    };
+    let shown: Vec<Token> = top[..plan.top]
+        .iter()
+        .chain(&plan.extras)
+        .chain(&plan.far)
+        .copied()
+        .collect();
+    rows.extent = chart::nice_ceil(
+        shown
+            .iter()
+            .map(|token| rows.bar_value(token.logit).abs())
+            .filter(|z| z.is_finite())
+            .fold(0.0, f64::max),
+    );
+    rows.full = chart::nice_ceil(
+        shown
+            .iter()
+            .map(|token| softmax.prob(token.logit))
+            .fold(0.0, f64::max),
+    )
+    .min(1.0);
 
     let top_all = TOP.min(vocab_size);
-    controls(ui, ctx, view, state, &rows.faces, &format!("top {} of {top_all}", plan.top));
+    controls(
+        ui,
+        ctx,
+        view,
+        state,
+        &rows.faces,
+        &format!("top {} of {top_all}", plan.top),
+    );
     let pins = |id: u32| pinned_ids.contains(&id);
     let height = plan.len() as f32 * row_height + 2.0 * gap;
     let mut list = ui.new_child(UiBuilder::new().id_salt("rows").max_rect(area));
     list.set_clip_rect(area.expand2(vec2(5.0, 0.0)).intersect(ui.clip_rect()));
-    ScrollArea::vertical().auto_shrink(false).show(&mut list, |ui| {
-        let full_height = height.max(slots as f32 * row_height + 2.0 * gap);
-        let (all, _) = ui.allocate_exact_size(vec2(area.width(), full_height), Sense::hover());
-        rows.zero_line(ui, ctx.theme, all);
-        // Top rows hang from the top; the others stand on the bottom slots, so that neither moves the other.
-        let far_top = full_height - plan.far.len() as f32 * row_height;
-        let extras_top = far_top - gap - plan.extras.len() as f32 * row_height;
-        let groups = [(0.0, &top[..plan.top]), (extras_top, &plan.extras[..]), (far_top, &plan.far[..])];
-        let mut slot = 0;
-        for (group_top, tokens) in groups {
-            for (index, token) in tokens.iter().enumerate() {
-                let y = all.top() + group_top + index as f32 * row_height;
-                let rect = Rect::from_min_size(pos2(area.left(), y), vec2(area.width(), row_height));
-                if rows.show(ui, ctx, rect, slot, token, pins(token.id)) {
-                    state.toggle_pin(token.id);
+    ScrollArea::vertical()
+        .auto_shrink(false)
+        .show(&mut list, |ui| {
+            let full_height = height.max(slots as f32 * row_height + 2.0 * gap);
+            let (all, _) = ui.allocate_exact_size(vec2(area.width(), full_height), Sense::hover());
+            rows.zero_line(ui, ctx.theme, all);
+            // Top rows hang from the top; the others stand on the bottom slots, so that neither moves the other.
+            let far_top = full_height - plan.far.len() as f32 * row_height;
+            let extras_top = far_top - gap - plan.extras.len() as f32 * row_height;
+            let groups = [
+                (0.0, &top[..plan.top]),
+                (extras_top, &plan.extras[..]),
+                (far_top, &plan.far[..]),
+            ];
+            let mut slot = 0;
+            for (group_top, tokens) in groups {
+                for (index, token) in tokens.iter().enumerate() {
+                    let y = all.top() + group_top + index as f32 * row_height;
+                    let rect =
+                        Rect::from_min_size(pos2(area.left(), y), vec2(area.width(), row_height));
+                    if rows.show(ui, ctx, rect, slot, token, pins(token.id)) {
+                        state.toggle_pin(token.id);
+                    }
+                    slot += 1;
                 }
-                slot += 1;
             }
-        }
-    });
+        });
     ui.advance_cursor_after_rect(ui.max_rect());
 }
 
 /// Beside the title: temperature, what the bars show, how many rows fit.
-fn controls(ui: &mut Ui, ctx: &mut PanelContext, view: &StepView, state: &mut LogitsState, faces: &Faces, fits: &str) {
+fn controls(
+    ui: &mut Ui,
+    ctx: &mut PanelContext,
+    view: &StepView,
+    state: &mut LogitsState,
+    faces: &Faces,
+    fits: &str,
+) {
     let mut temperature = view.settings.temperature;
     let scale = ctx.scale;
     let mut raw = state.raw;
     chart::header_slot(ui, TITLE, ctx.theme, |ui| {
         let room = ui.available_width();
         let greedy = view.settings.mode == Mode::Greedy;
-        let why = if greedy { "Greedy mode has no temperature: choose Sample in the Sampling panel" } else { "Reshapes the stored logits; the model does not run" };
+        let why = if greedy {
+            "Greedy mode has no temperature: choose Sample in the Sampling panel"
+        } else {
+            "Reshapes the stored logits; the model does not run"
+        };
         ui.add_enabled_ui(!greedy, |ui| {
-            let number = DragValue::new(&mut temperature).range(0.0..=100.0).speed(0.01).fixed_decimals(2);
-            let number = ui.add_sized([46.0 * scale, ui.spacing().interact_size.y], number).on_hover_text(why).on_disabled_hover_text(why);
+            let number = DragValue::new(&mut temperature)
+                .range(0.0..=100.0)
+                .speed(0.01)
+                .fixed_decimals(2);
+            let number = ui
+                .add_sized([46.0 * scale, ui.spacing().interact_size.y], number)
+                .on_hover_text(why)
+                .on_disabled_hover_text(why);
             number.accessible_name("Temperature of the softmax");
             if room > 160.0 * scale {
                 ui.spacing_mut().slider_width = (room - 90.0 * scale).min(96.0 * scale);
-                let slider = ui.add(Slider::new(&mut temperature, 0.0..=2.0).step_by(0.01).show_value(false)).on_hover_text(why).on_disabled_hover_text(why);
+                let slider = ui
+                    .add(
+                        Slider::new(&mut temperature, 0.0..=2.0)
+                            .step_by(0.01)
+                            .show_value(false),
+                    )
+                    .on_hover_text(why)
+                    .on_disabled_hover_text(why);
                 slider.accessible_name("Temperature of the softmax");
             }
             ui.label(egui::RichText::new("T").color(ctx.theme.dim));
         });
         let toggle = if raw { "raw z" } else { "z − mean z" };
-        let toggle_width = faces.small_width(ui, "z − mean z") + 2.0 * ui.spacing().button_padding.x;
+        let toggle_width =
+            faces.small_width(ui, "z − mean z") + 2.0 * ui.spacing().button_padding.x;
         if ui.available_width() > toggle_width + 8.0 {
-            let button = egui::Button::new(egui::RichText::new(toggle).small()).min_size(vec2(toggle_width, 0.0));
-            let button = ui.add(button).on_hover_text("What the bars show; both numbers are printed");
-            button.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, format!("Bars show {toggle}")));
+            let button = egui::Button::new(egui::RichText::new(toggle).small())
+                .min_size(vec2(toggle_width, 0.0));
+            let button = ui
+                .add(button)
+                .on_hover_text("What the bars show; both numbers are printed");
+            button.widget_info(|| {
+                egui::WidgetInfo::labeled(egui::Role::Button, true, format!("Bars show {toggle}"))
+            });
             if button.clicked() {
                 raw = !raw;
             }
@@ -372,7 +516,10 @@ fn controls(ui: &mut Ui, ctx: &mut PanelContext, view: &StepView, state: &mut Lo
     });
     state.raw = raw;
     if temperature != view.settings.temperature {
-        let settings = SamplingSettings { temperature, ..(**ctx.session.settings()).clone() };
+        let settings = SamplingSettings {
+            temperature,
+            ..(**ctx.session.settings()).clone()
+        };
         ctx.act(Action::SetSettings(Arc::new(settings)));
     }
 }
@@ -383,7 +530,11 @@ impl Rows<'_> {
     }
 
     fn bar_value(&self, logit: f32) -> f64 {
-        if self.raw { logit.into() } else { self.centred(logit) }
+        if self.raw {
+            logit.into()
+        } else {
+            self.centred(logit)
+        }
     }
 
     fn zero(&self) -> f32 {
@@ -393,16 +544,39 @@ impl Rows<'_> {
     fn zero_line(&self, ui: &Ui, theme: &Theme, rect: Rect) {
         let x = ui.painter().round_to_pixel_center(self.zero());
         let ends = [pos2(x, rect.top()), pos2(x, rect.bottom())];
-        ui.painter().extend(egui::Shape::dashed_line(&ends, egui::Stroke::new(1.0, theme.dim), 3.0, 3.0));
+        ui.painter().extend(egui::Shape::dashed_line(
+            &ends,
+            egui::Stroke::new(1.0, theme.dim),
+            3.0,
+            3.0,
+        ));
     }
 
     /// Shows one row; true when it was asked to pin or release its token.
-    fn show(&self, ui: &Ui, ctx: &PanelContext, rect: Rect, slot: usize, token: &Token, pinned: bool) -> bool {
-        let chosen = self.view.chosen.as_ref().is_some_and(|chosen| chosen.row.id == token.id);
+    fn show(
+        &self,
+        ui: &Ui,
+        ctx: &PanelContext,
+        rect: Rect,
+        slot: usize,
+        token: &Token,
+        pinned: bool,
+    ) -> bool {
+        let chosen = self
+            .view
+            .chosen
+            .as_ref()
+            .is_some_and(|chosen| chosen.row.id == token.id);
         let label = ctx.label(token.id);
         let prob = self.softmax.prob(token.logit);
         let response = ui.interact(rect, Id::unique("logits row").with(slot), Sense::click());
-        response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, self.name(&label, token, prob, chosen, pinned)));
+        response.widget_info(|| {
+            egui::WidgetInfo::labeled(
+                egui::Role::Button,
+                true,
+                self.name(&label, token, prob, chosen, pinned),
+            )
+        });
         if response.gained_focus() {
             ui.scroll_to_rect(rect, None);
         }
@@ -411,7 +585,13 @@ impl Rows<'_> {
             self.paint(ui, ctx.theme, rect, &label, token, prob, chosen);
             if pinned {
                 let font = egui::FontId::new(self.faces.small.size, ICON_KEEP.font_family());
-                chart::text_left(ui.painter(), pos2(rect.left(), rect.center().y), ICON_KEEP.codepoint, &font, ctx.theme.dim);
+                chart::text_left(
+                    ui.painter(),
+                    pos2(rect.left(), rect.center().y),
+                    ICON_KEEP.codepoint,
+                    &font,
+                    ctx.theme.dim,
+                );
             }
         }
         let toggled = response.clicked() || response.secondary_clicked();
@@ -419,20 +599,47 @@ impl Rows<'_> {
         toggled
     }
 
-    fn paint(&self, ui: &Ui, theme: &Theme, rect: Rect, label: &str, token: &Token, prob: f64, chosen: bool) {
+    fn paint(
+        &self,
+        ui: &Ui,
+        theme: &Theme,
+        rect: Rect,
+        label: &str,
+        token: &Token,
+        prob: f64,
+        chosen: bool,
+    ) {
         let painter = ui.painter();
         let Self { columns, faces, .. } = self;
         let y = rect.center().y;
         let half = 0.5 * chart::bar_height(rect.height());
-        chart::text_right(painter, pos2(columns.label, y), chart::fit(label, columns.label_chars), faces.token(chosen), theme.ink);
+        chart::text_right(
+            painter,
+            pos2(columns.label, y),
+            chart::fit(label, columns.label_chars),
+            faces.token(chosen),
+            theme.ink,
+        );
         let value = self.bar_value(token.logit);
         if value.is_finite() {
             let zero = self.zero();
-            let length = ((value.abs() / self.extent) as f32).min(1.0) * (columns.logit_bar.end - zero);
-            let (range, color) = if value < 0.0 { (zero - length.max(1.0)..=zero, theme.negative) } else { (zero..=zero + length.max(1.0), theme.positive) };
-            chart::bar(painter, Rect::from_x_y_ranges(range, y - half..=y + half), color);
+            let length =
+                ((value.abs() / self.extent) as f32).min(1.0) * (columns.logit_bar.end - zero);
+            let (range, color) = if value < 0.0 {
+                (zero - length.max(1.0)..=zero, theme.negative)
+            } else {
+                (zero..=zero + length.max(1.0), theme.positive)
+            };
+            chart::bar(
+                painter,
+                Rect::from_x_y_ranges(range, y - half..=y + half),
+                color,
+            );
         }
-        for (x, text) in [(columns.centred, chart::signed(self.centred(token.logit))), (columns.raw, chart::number(token.logit.into()))] {
+        for (x, text) in [
+            (columns.centred, chart::signed(self.centred(token.logit))),
+            (columns.raw, chart::number(token.logit.into())),
+        ] {
             if let Some(x) = x {
                 chart::text_right(painter, pos2(x, y), text, &faces.mono, theme.dim);
             }
@@ -440,10 +647,24 @@ impl Rows<'_> {
         if prob > 0.0 {
             let start = columns.prob_bar.start;
             let length = ((prob / self.full) as f32).min(1.0) * (columns.prob_bar.end - start);
-            let color = if chosen { theme.chosen } else { theme.probability };
-            chart::bar(painter, Rect::from_x_y_ranges(start..=start + length.max(1.5), y - half..=y + half), color);
+            let color = if chosen {
+                theme.chosen
+            } else {
+                theme.probability
+            };
+            chart::bar(
+                painter,
+                Rect::from_x_y_ranges(start..=start + length.max(1.5), y - half..=y + half),
+                color,
+            );
         }
-        chart::text_right(painter, pos2(columns.prob, y), chart::percent(prob), faces.token(chosen), theme.ink);
+        chart::text_right(
+            painter,
+            pos2(columns.prob, y),
+            chart::percent(prob),
+            faces.token(chosen),
+            theme.ink,
+        );
     }
 
     fn name(&self, label: &str, token: &Token, prob: f64, chosen: bool, pinned: bool) -> String {
@@ -462,11 +683,31 @@ impl Rows<'_> {
     fn details(&self, ui: &mut Ui, label: &str, token: &Token, prob: f64, pinned: bool) {
         let stats = &self.view.logits.stats;
         ui.label(egui::RichText::new(format!("{label}  ·  id {}", token.id)).monospace());
-        ui.label(format!("rank {} of {}", chart::count(token.rank), chart::count(self.view.logits.values.len())));
-        ui.label(format!("z {:.5}  ·  z − mean z {:+.5}  ·  mean z {:.5}", token.logit, self.centred(token.logit), stats.mean));
-        ui.label(format!("softmax {:.5} % at T {:.2}", 100.0 * prob, shown_temperature(&self.view.settings)));
-        ui.label(format!("softmax {:.5} % at T 1, model P", 100.0 * stats.prob(token.logit)));
-        ui.label(if pinned { "Click to let go" } else { "Click to pin" });
+        ui.label(format!(
+            "rank {} of {}",
+            chart::count(token.rank),
+            chart::count(self.view.logits.values.len())
+        ));
+        ui.label(format!(
+            "z {:.5}  ·  z − mean z {:+.5}  ·  mean z {:.5}",
+            token.logit,
+            self.centred(token.logit),
+            stats.mean
+        ));
+        ui.label(format!(
+            "softmax {:.5} % at T {:.2}",
+            100.0 * prob,
+            shown_temperature(&self.view.settings)
+        ));
+        ui.label(format!(
+            "softmax {:.5} % at T 1, model P",
+            100.0 * stats.prob(token.logit)
+        ));
+        ui.label(if pinned {
+            "Click to let go"
+        } else {
+            "Click to pin"
+        });
     }
 }
 
@@ -474,14 +715,39 @@ impl Rows<'_> {
 fn table(session: &Session, view: &StepView) -> String {
     let temperature = shown_temperature(&view.settings);
     let softmax = Softmax::new(&view.logits.values, temperature);
-    let mut out = format!("rank\tid\ttoken\tlogit z\tz - mean z\tsoftmax at T {temperature:.2} (%)\tchosen\n");
-    let top = view.top.iter().map(|row| Token { id: row.id, logit: row.logit, rank: row.rank });
-    let far = far_tokens(&view.logits.values).into_iter().filter(|token| token.rank > view.top.len());
+    let mut out = format!(
+        "rank\tid\ttoken\tlogit z\tz - mean z\tsoftmax at T {temperature:.2} (%)\tchosen\n"
+    );
+    let top = view.top.iter().map(|row| Token {
+        id: row.id,
+        logit: row.logit,
+        rank: row.rank,
+    });
+    let far = far_tokens(&view.logits.values)
+        .into_iter()
+        .filter(|token| token.rank > view.top.len());
     for token in top.chain(far) {
-        let label = session.tokenizer().map(|tokenizer| tokenizer.label(token.id)).unwrap_or_default();
-        let chosen = if view.chosen.as_ref().is_some_and(|chosen| chosen.row.id == token.id) { "yes" } else { "" };
+        let label = session
+            .tokenizer()
+            .map(|tokenizer| tokenizer.label(token.id))
+            .unwrap_or_default();
+        let chosen = if view
+            .chosen
+            .as_ref()
+            .is_some_and(|chosen| chosen.row.id == token.id)
+        {
+            "yes"
+        } else {
+            ""
+        };
         let centred = token.logit - view.logits.stats.mean;
-        out.push_str(&format!("{}\t{}\t{label}\t{:.6}\t{centred:.6}\t{:.6}\t{chosen}\n", token.rank, token.id, token.logit, 100.0 * softmax.prob(token.logit)));
+        out.push_str(&format!(
+            "{}\t{}\t{label}\t{:.6}\t{centred:.6}\t{:.6}\t{chosen}\n",
+            token.rank,
+            token.id,
+            token.logit,
+            100.0 * softmax.prob(token.logit)
+        ));
     }
     out
 }
@@ -491,7 +757,12 @@ mod tests {
     use super::*;
 
     fn tokens(ids: std::ops::Range<u32>) -> Vec<Token> {
-        ids.map(|id| Token { id, logit: -(id as f32), rank: id as usize + 1 }).collect()
+        ids.map(|id| Token {
+            id,
+            logit: -(id as f32),
+            rank: id as usize + 1,
+        })
+        .collect()
     }
 
     #[test]
@@ -500,7 +771,9 @@ mod tests {
         assert_eq!(far_ranks(50_257), [12_564, 25_128, 50_257]);
         assert_eq!(far_ranks(5), [] as [usize; 0]);
         assert_eq!(far_ranks(13), [13]);
-        let mut values: Vec<f32> = (0..997u32).map(|i| ((i * 7919) % 131) as f32 * 0.25 - 9.0).collect();
+        let mut values: Vec<f32> = (0..997u32)
+            .map(|i| ((i * 7919) % 131) as f32 * 0.25 - 9.0)
+            .collect();
         values[13] = f32::NAN;
         values[14] = f32::NEG_INFINITY;
         values[15] = -0.0;
@@ -508,7 +781,11 @@ mod tests {
         for token in far_tokens(&values) {
             assert_eq!(rank(&values, token.id), token.rank);
         }
-        assert!(far_tokens(&values).last().is_some_and(|token| token.logit.is_nan()));
+        assert!(
+            far_tokens(&values)
+                .last()
+                .is_some_and(|token| token.logit.is_nan())
+        );
         assert!(far_tokens(&[]).is_empty());
     }
 
@@ -522,10 +799,20 @@ mod tests {
         // Rank 6 is in the sixth slot already: it must not push itself out.
         assert_eq!(Plan::new(9, &top, &top[5..6], &far).extras.len(), 0);
         let outside = Plan::new(9, &top, &[top[7], top[15]], &far);
-        assert_eq!((outside.top, outside.extras.len(), outside.len()), (4, 2, 9));
+        assert_eq!(
+            (outside.top, outside.extras.len(), outside.len()),
+            (4, 2, 9)
+        );
         // A token is never shown twice.
-        assert!(Plan::new(9, &top, &[far[0], far[0]], &far).extras.is_empty());
-        assert_eq!(Plan::new(9, &top, &[top[15], top[15]], &far).extras.len(), 1);
+        assert!(
+            Plan::new(9, &top, &[far[0], far[0]], &far)
+                .extras
+                .is_empty()
+        );
+        assert_eq!(
+            Plan::new(9, &top, &[top[15], top[15]], &far).extras.len(),
+            1
+        );
     }
 
     #[test]
@@ -534,7 +821,11 @@ mod tests {
         assert_eq!(Plan::new(1, &top, &[], &far).far.len(), 0);
         assert_eq!(Plan::new(4, &top, &[], &far).far, &far[2..]);
         let crowded = Plan::new(4, &top, &tokens(50..60), &far);
-        assert_eq!((crowded.top, crowded.extras.len()), (3, 10), "the list scrolls");
+        assert_eq!(
+            (crowded.top, crowded.extras.len()),
+            (3, 10),
+            "the list scrolls"
+        );
         assert_eq!(Plan::new(15, &tokens(0..2), &[], &[]).top, 2);
         assert_eq!(Plan::new(15, &[], &[], &[]).len(), 0);
     }
@@ -545,11 +836,23 @@ mod tests {
             for width in (40..1600).step_by(7) {
                 for raw in [false, true] {
                     let columns = Columns::fit(0.0, width as f32, 7.8 * scale, 9.0 * scale, raw);
-                    assert!(columns.prob_bar.start <= columns.prob_bar.end && columns.logit_bar.start <= columns.logit_bar.end, "{width} {columns:?}");
-                    let ends: Vec<_> = [Some(columns.label), Some(columns.logit_bar.start), Some(columns.logit_bar.end), columns.centred, columns.raw, Some(columns.prob_bar.start), Some(columns.prob_bar.end)]
-                        .into_iter()
-                        .flatten()
-                        .collect();
+                    assert!(
+                        columns.prob_bar.start <= columns.prob_bar.end
+                            && columns.logit_bar.start <= columns.logit_bar.end,
+                        "{width} {columns:?}"
+                    );
+                    let ends: Vec<_> = [
+                        Some(columns.label),
+                        Some(columns.logit_bar.start),
+                        Some(columns.logit_bar.end),
+                        columns.centred,
+                        columns.raw,
+                        Some(columns.prob_bar.start),
+                        Some(columns.prob_bar.end),
+                    ]
+                    .into_iter()
+                    .flatten()
+                    .collect();
                     if columns.centred.is_some() || columns.raw.is_some() {
                         assert!(ends.is_sorted(), "{width} {columns:?}");
                     }
@@ -557,7 +860,10 @@ mod tests {
             }
         }
         let sketched = Columns::fit(0.0, 512.0, 7.8, 9.0, false);
-        assert!(sketched.centred.is_some() && sketched.raw.is_some(), "{sketched:?}");
+        assert!(
+            sketched.centred.is_some() && sketched.raw.is_some(),
+            "{sketched:?}"
+        );
     }
 
     #[test]
@@ -569,7 +875,14 @@ mod tests {
         state.toggle_pin(7);
         state.toggle_pin(3);
         let derived = state.derive(&row, 0.5);
-        assert_eq!(derived.pinned.iter().map(|token| (token.id, token.rank)).collect::<Vec<_>>(), [(7, 33)]);
+        assert_eq!(
+            derived
+                .pinned
+                .iter()
+                .map(|token| (token.id, token.rank))
+                .collect::<Vec<_>>(),
+            [(7, 33)]
+        );
         assert_eq!(derived.softmax, Softmax::new(&row.values, 0.5));
         let other = Arc::new(LogitsRow::new(vec![0.0; 5]));
         assert!(state.derive(&other, 0.5).pinned.is_empty());
