@@ -393,6 +393,7 @@ impl eframe::App for App {
         let now = ctx.input(|input| input.time);
         self.apply_style(&ctx);
         self.take_keys(&ctx);
+        give_editor_the_keys(&ctx);
         self.take_in_folder(&ctx);
         self.carry_out(now);
         self.session.refresh_view();
@@ -401,7 +402,6 @@ impl eframe::App for App {
             // What was asked for shows in the next frame, which has to come.
             ctx.request_repaint();
         }
-        give_editor_the_keys(&ctx);
         // A pending write must not wait for the next input.
         if now - self.written_at < WRITE_INTERVAL_SECONDS {
             ctx.request_repaint_after(Duration::from_secs_f64(WRITE_INTERVAL_SECONDS));
@@ -428,13 +428,14 @@ impl App {
     }
 }
 
-/// Where nothing has the keyboard and a character is typed, the editor takes it: the window opens ready to type.
+/// Where nothing has the keyboard and something is typed or pasted, the editor takes it: the window opens ready to
+/// type. Called before any widget is shown, so that the first character is not lost.
 fn give_editor_the_keys(ctx: &Context) {
     let typed = ctx.input(|input| {
         input
             .events
             .iter()
-            .any(|event| matches!(event, InputEvent::Text(_)))
+            .any(|event| matches!(event, InputEvent::Text(_) | InputEvent::Paste(_)))
     });
     if typed && ctx.memory(|memory| memory.focused().is_none()) {
         ctx.memory_mut(|memory| memory.request_focus(editor_id()));
