@@ -6,7 +6,10 @@
 
 use std::sync::{Arc, Weak};
 
-use egui::{DragValue, Id, Rect, Response, ScrollArea, Sense, Slider, Ui, UiBuilder, pos2, vec2};
+use egui::{
+    DragValue, Id, Rect, Response, ScrollArea, Sense, Slider, SliderClamping, Ui, UiBuilder, pos2,
+    vec2,
+};
 use egui_material_icons::icons::ICON_KEEP;
 
 use super::{
@@ -474,6 +477,7 @@ fn controls(
             let number = DragValue::new(&mut temperature)
                 .range(0.0..=100.0)
                 .speed(0.01)
+                .custom_parser(chart::parse)
                 .fixed_decimals(2);
             let number = ui
                 .add_sized([46.0 * scale, ui.spacing().interact_size.y], number)
@@ -486,6 +490,8 @@ fn controls(
                     .add(
                         Slider::new(&mut temperature, 0.0..=2.0)
                             .step_by(0.01)
+                            // The number may lie beyond the rail: the slider must not pull it back.
+                            .clamping(SliderClamping::Edits)
                             .show_value(false),
                     )
                     .on_hover_text(why)
