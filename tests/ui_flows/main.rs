@@ -6,4 +6,12 @@ mod player;
 #[path = "../support/window.rs"]
 mod window;
 
+mod bad_input;
+mod history;
+mod models;
+mod panels;
+mod restart;
+mod selection;
+mod sizes;
 mod typing;
+mod what_if;
