@@ -10,6 +10,7 @@ mod bad_input;
 mod history;
 mod models;
 mod panels;
+mod real_worker;
 mod restart;
 mod selection;
 mod sizes;
