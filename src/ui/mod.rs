@@ -2,6 +2,7 @@
 
 pub mod attention;
 pub mod card;
+pub mod chart;
 pub mod dock;
 pub mod logits;
 pub mod next_token;
