@@ -140,18 +140,18 @@ fn cell(bits: u32, row: u32, head: u32) -> vec2f {
     return vec2f(log2(weight) * LN_2 + bitcast<f32>(lse), IS_VALUE);
 }
 
-// The largest of a row's cells from key `from` up to `end`. Weights are not negative, so that their bits compare as
+// The largest of a row's cells from `first_key` up to `end`. Weights are not negative, so that their bits compare as
 // they do, NaN above all; a score is larger where its weight is.
-fn largest_cell(row: u32, from: u32, end: u32, head: u32) -> vec2f {
+fn largest_cell(row: u32, first_key: u32, end: u32, head: u32) -> vec2f {
     let start = first_word_of(head, row);
     let last = (end - 1u) / 2u;
     var largest = 0u;
-    for (var j = from / 2u; j <= last; j++) {
+    for (var j = first_key / 2u; j <= last; j++) {
         var pair = word(start + j);
         if pair == ABSENT {
             return vec2f(0.0, IS_ABSENT);
         }
-        if 2u * j < from {
+        if 2u * j < first_key {
             pair &= 0xffff0000u;
         }
         if 2u * j + 2u > end {
@@ -303,7 +303,8 @@ fn picture(p: vec2u) -> vec4f {
     let keys = cells_under(f32(inner.x), 0.0, inverse);
     let rows = cells_under(f32(inner.y), 0.0, inverse);
     if rows.y <= view.changed_from && keys.y <= view.changed_from {
-        discard;
+        // Leaves what is there: the target is blended with.
+        return vec4f(0.0);
     }
     if thumb.y < view.first_layer || thumb.y >= view.first_layer + view.layers {
         return shade_absent(inner, rows, keys);
