@@ -27,6 +27,10 @@ pub enum EngineError {
     Tokenizer(#[from] TokenizerError),
     #[error("a random model has no tokenizer: give token ids")]
     NoTokenizer,
+    #[error("there is nothing to predict from: give at least one token")]
+    EmptyContext,
+    #[error("{tokens} tokens do not fit into the model's context of {n_ctx}: shorten the text")]
+    ContextTooLong { tokens: usize, n_ctx: usize },
 }
 
 /// A loaded model and the keys and values of the tokens it has seen.
@@ -145,7 +149,7 @@ impl Engine {
     /// through the model only where the KV cache lacks them.
     ///
     /// # Errors
-    /// Where an id lies outside the vocabulary, the context is longer than `n_ctx`, or the device fails.
+    /// Where an id lies outside the vocabulary, the context is empty or longer than `n_ctx`, or the device fails.
     pub fn predict(
         &mut self,
         context: &[u32],
@@ -153,6 +157,13 @@ impl Engine {
         record_attention: bool,
         on_chunk: &mut dyn FnMut(usize, Vec<Prediction>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, EngineError> {
+        let (tokens, n_ctx) = (context.len(), self.n_ctx());
+        if tokens == 0 {
+            return Err(EngineError::EmptyContext);
+        }
+        if tokens > n_ctx {
+            return Err(EngineError::ContextTooLong { tokens, n_ctx });
+        }
         let shared = self
             .cached
             .iter()
@@ -247,10 +258,7 @@ impl Engine {
         {
             return Ok(StopReason::Stopped);
         }
-        let mut stops = StopMatcher::new(
-            self.tokenizer.clone(),
-            &ids[ids.len() - continuation.min(ids.len())..],
-        );
+        let mut stops = StopMatcher::new(self.tokenizer.clone(), &ids, continuation);
         let mut appended = 0;
         let mut last_token_at: Option<Instant> = None;
         loop {
@@ -332,10 +340,16 @@ struct StopMatcher {
 }
 
 impl StopMatcher {
-    fn new(tokenizer: Option<Tokenizer>, continuation: &[u32]) -> Self {
+    /// Takes in the sequence so far, of which the last `continuation` tokens may hold the beginning of a stop string.
+    fn new(tokenizer: Option<Tokenizer>, ids: &[u32], continuation: usize) -> Self {
+        let (prompt, continuation) = ids.split_at(ids.len() - continuation.min(ids.len()));
+        let decoder = match &tokenizer {
+            Some(tokenizer) => StreamDecoder::after(tokenizer, prompt),
+            None => StreamDecoder::new(),
+        };
         let mut matcher = Self {
             tokenizer,
-            decoder: StreamDecoder::default(),
+            decoder,
             text: String::new(),
         };
         for &id in continuation {
