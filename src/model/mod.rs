@@ -24,4 +24,4 @@ pub use error::ModelError;
 pub use gpt2::{Gpt2, LayerAttention, Logits, Pass, Record};
 pub use kv_cache::KvCache;
 pub use load::{ModelSource, built_in_tokenizer_json, folder_tokenizer_json, source_config};
-pub use self_check::{CheckRow, Outcome, self_check};
+pub use self_check::{CheckRow, Outcome, self_check, self_check_loaded};

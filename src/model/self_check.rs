@@ -6,7 +6,7 @@
 use std::{fmt, ops::ControlFlow};
 
 use super::{
-    device::ComputeDevice,
+    device::{ComputeDevice, DeviceKind},
     error::ModelError,
     gpt2::{Gpt2, Logits, Pass, Record},
     load::ModelSource,
@@ -89,6 +89,34 @@ pub fn self_check(source: &ModelSource) -> Vec<CheckRow> {
     rows
 }
 
+/// Check a model as it is loaded: cached against uncached, and on a GPU also against the CPU.
+///
+/// Opens no device that is not in use, so it is quick enough to run by itself.
+pub fn self_check_loaded(
+    model: &Gpt2,
+    device: &ComputeDevice,
+    source: &ModelSource,
+) -> Vec<CheckRow> {
+    let name = match device.kind {
+        DeviceKind::Cpu => "CPU",
+        DeviceKind::Gpu => "GPU",
+    };
+    let cached = format!("{name}: cached equals uncached");
+    let numbers = match Numbers::of(model) {
+        Ok(numbers) => numbers,
+        Err(error) => return vec![failed(cached, &error)],
+    };
+    let mut rows = vec![numbers.compare_cached(cached)];
+    if device.kind == DeviceKind::Gpu {
+        let equal = "GPU equals CPU".to_owned();
+        rows.push(match Numbers::compute(source, &ComputeDevice::flex()) {
+            Ok(cpu) => Difference::between(&cpu.uncached, &numbers.uncached, 0).row(equal),
+            Err(error) => failed(equal, &error),
+        });
+    }
+    rows
+}
+
 fn failed(name: String, error: &ModelError) -> CheckRow {
     CheckRow {
         name,
@@ -105,7 +133,12 @@ struct Numbers {
 
 impl Numbers {
     fn compute(source: &ModelSource, device: &ComputeDevice) -> Result<Self, ModelError> {
-        let model = Gpt2::load(source, device, &mut |_, _| ControlFlow::Continue(()))?;
+        Self::of(&Gpt2::load(source, device, &mut |_, _| {
+            ControlFlow::Continue(())
+        })?)
+    }
+
+    fn of(model: &Gpt2) -> Result<Self, ModelError> {
         let tokens = TOKENS.min(model.config.n_ctx);
         let ids: Vec<u32> = (0..tokens)
             .map(|i| ((i * 131 + 7) % model.config.vocab_size) as u32)

@@ -59,7 +59,8 @@ impl Distribution {
         let settings = settings.clamped();
         let penalised = penalised(logits, context, settings.repetition_penalty);
         let temperature = if greedy { 0.0 } else { settings.temperature };
-        let tempered = Softmax::new(&penalised, temperature);
+        let mut weights = Vec::with_capacity(penalised.len());
+        let tempered = Softmax::with_weights(&penalised, temperature, |w| weights.push(w));
         let mut this = Self {
             penalised,
             tempered,
@@ -75,12 +76,12 @@ impl Distribution {
                 cumulative: 1.0,
             }));
         } else {
-            this.filter(&settings);
+            this.filter(&settings, &weights);
         }
         this
     }
 
-    fn filter(&mut self, settings: &SamplingSettings) {
+    fn filter(&mut self, settings: &SamplingSettings, weights: &[f64]) {
         let mut keys: Vec<u64> = Vec::with_capacity(self.penalised.len());
         keys.extend(
             self.penalised
@@ -90,31 +91,38 @@ impl Distribution {
                 .map(|(&z, id)| key(z, id)),
         );
 
+        let weight = |k: &u64| weights[id_of(*k) as usize];
         let candidates = keys.len();
+        let mut sum = self.tempered.sum();
         if settings.top_k > 0 {
             keep_smallest(&mut keys, settings.top_k as usize);
         }
-        keys.sort_unstable();
-        let weights: Vec<f64> = keys
-            .iter()
-            .map(|&k| self.tempered.weight(self.penalised[id_of(k) as usize]))
-            .collect();
-        let mut sum: f64 = weights.iter().sum();
         if keys.len() < candidates {
+            keys.sort_unstable();
+            let before: f64 = keys.iter().map(weight).sum();
             self.last[0] = keys.last().copied();
             // The two sums run in different orders, so a last-bit difference may be negative.
-            self.removed_mass[0] = (1.0 - sum / self.tempered.sum()).max(0.0);
+            self.removed_mass[0] = (1.0 - before / sum).max(0.0);
+            sum = before;
         }
 
         let mut len = keys.len();
-        if settings.top_p < 1.0 {
-            let (kept, before) = nucleus(&weights, f64::from(settings.top_p) * sum);
+        let mass = (settings.top_p < 1.0).then(|| f64::from(settings.top_p) * sum);
+        if let Some(mass) = mass {
+            keep_mass(&mut keys, mass, weight);
+        }
+        keys.sort_unstable();
+        let weights: Vec<f64> = keys.iter().map(weight).collect();
+        if let Some(mass) = mass {
+            let (kept, before) = nucleus(&weights, mass);
             if kept < len {
                 self.last[1] = Some(keys[kept - 1]);
                 self.removed_mass[1] = (1.0 - before / sum).max(0.0);
-                (len, sum) = (kept, before);
+                len = kept;
             }
         }
+        // From here on in this very order, so that the last cumulative is exactly 1.
+        sum = weights[..len].iter().sum();
         if settings.min_p > 0.0 {
             // The first weight is e^0 = 1.
             let kept = weights[..len]
@@ -133,7 +141,6 @@ impl Distribution {
             .iter()
             .zip(&weights)
             .map(|(&k, &w)| {
-                // `sum` was added up in this very order, so the last one is exactly 1.
                 running += w;
                 Kept {
                     id: id_of(k),
@@ -213,6 +220,21 @@ impl Distribution {
             .get(at)
             .or_else(|| self.kept.iter().rfind(|k| k.prob > 0.0));
         chosen.map_or(0, |k| k.id)
+    }
+}
+
+/// Cuts `keys` to smallest ones that are sure to hold `mass`, in no particular order: a nucleus
+/// is mostly a few hundred tokens, and sorting a whole vocabulary for it costs milliseconds.
+fn keep_mass(keys: &mut Vec<u64>, mass: f64, weight: impl Fn(&u64) -> f64) {
+    let mut n = 512;
+    while n < keys.len() {
+        keys.select_nth_unstable(n - 1);
+        let held: f64 = keys[..n].iter().map(&weight).sum();
+        // More than rounding in another order of summation could make up.
+        if held > mass * (1.0 + 1e-9) {
+            keys.truncate(n);
+        }
+        n *= 4;
     }
 }
 

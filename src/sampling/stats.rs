@@ -14,13 +14,26 @@ pub struct Softmax {
 impl Softmax {
     /// One pass over `logits`. A negative or NaN `temperature` counts as 0.
     pub fn new(logits: &[f32], temperature: f32) -> Self {
-        let max = max(logits);
+        Self::with_weights(logits, temperature, |_| ())
+    }
+
+    /// [`new`](Self::new), handing out the weight of every token in turn: the exponentials are
+    /// most of the work.
+    pub(super) fn with_weights(
+        logits: &[f32],
+        temperature: f32,
+        mut each: impl FnMut(f64),
+    ) -> Self {
         let mut softmax = Self {
-            max,
+            max: max(logits),
             temperature: f64::from(temperature).max(0.0),
             sum: 0.0,
         };
-        softmax.sum = logits.iter().map(|&z| softmax.weight(z)).sum();
+        for &z in logits {
+            let weight = softmax.weight(z);
+            softmax.sum += weight;
+            each(weight);
+        }
         softmax
     }
 

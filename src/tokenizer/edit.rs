@@ -158,7 +158,7 @@ impl Tokenizer {
     }
 
     /// Where words begin and end: 0, the length of `text`, and offsets in between, ascending.
-    fn boundaries(&self, text: &str) -> Vec<usize> {
+    pub(super) fn boundaries(&self, text: &str) -> Vec<usize> {
         let encoder = &self.inner.encoder;
         // The crate has `expect`s on the way; a text that it cannot cut is one word.
         let cut = catch_unwind(AssertUnwindSafe(|| {

@@ -34,7 +34,9 @@ impl Card<'_> {
             theme.hairline(),
             egui::StrokeKind::Inside,
         );
-        let inner = rect.shrink(PANEL_PADDING);
+        let mut inner = rect.shrink(PANEL_PADDING);
+        // The title row is as high as its button; its letters sit where the padding ends.
+        inner.min.y -= 7.0;
         let mut ui = ui.new_child(
             UiBuilder::new()
                 .max_rect(inner)

@@ -118,9 +118,9 @@ fn wide() -> Tree<Panel> {
         &mut tiles,
         LinearDir::Vertical,
         &[
-            (Panel::Text, 0.47),
-            (Panel::Tokens, 0.19),
-            (Panel::Sampling, 0.34),
+            (Panel::Text, 0.43),
+            (Panel::Tokens, 0.18),
+            (Panel::Sampling, 0.39),
         ],
     );
     let middle = tiles.insert_pane(Panel::NextToken);
@@ -136,8 +136,8 @@ fn wide() -> Tree<Panel> {
     let columns = tiles.insert_container(columns);
     let timeline = tiles.insert_pane(Panel::Timeline);
     let mut rows = Linear::new(LinearDir::Vertical, vec![columns, timeline]);
-    rows.shares.set_share(columns, 0.81);
-    rows.shares.set_share(timeline, 0.19);
+    rows.shares.set_share(columns, 0.83);
+    rows.shares.set_share(timeline, 0.17);
     let root = tiles.insert_container(rows);
     Tree::new(egui::Id::unique("wide layout"), root, tiles)
 }

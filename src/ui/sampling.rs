@@ -157,11 +157,11 @@ fn unescape(text: &str) -> String {
 
 /// One row a filter: name, slider, number; a filter that does nothing says "off".
 fn sliders(ui: &mut Ui, settings: &mut SamplingSettings, vocab_size: u32, scale: f32) {
+    let widths = RowWidths::fit(ui.available_width(), scale);
     Grid::new("filters")
         .num_columns(3)
         .spacing([12.0, 4.0])
         .show(ui, |ui| {
-            let widths = RowWidths::fit(ui.available_width(), scale);
             widths.row(
                 ui,
                 "temperature",

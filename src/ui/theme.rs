@@ -104,6 +104,11 @@ impl Theme {
             .lerp_to_gamma(self.surprisal, 0.08 + 0.42 * strength)
     }
 
+    /// Ground of slider rails and check boxes.
+    fn rail(&self) -> Color32 {
+        self.panel.lerp_to_gamma(self.dim, 0.35)
+    }
+
     pub fn hairline(&self) -> Stroke {
         Stroke::new(1.0, self.line)
     }
@@ -139,6 +144,7 @@ impl Theme {
         visuals.selection.bg_fill = self.chosen.gamma_multiply(0.35);
         visuals.selection.stroke = Stroke::new(1.5, self.ink);
         visuals.slider_trailing_fill = false;
+        visuals.handle_shape = egui::style::HandleShape::Circle;
         let widgets = &mut visuals.widgets;
         for (widget, fill, stroke) in [
             (&mut widgets.noninteractive, self.panel, self.line),
@@ -147,7 +153,8 @@ impl Theme {
             (&mut widgets.active, self.field, self.ink),
             (&mut widgets.open, self.field, self.dim),
         ] {
-            widget.bg_fill = fill;
+            // Rails and handles of sliders, boxes of checks: they have to stand out from the panel.
+            widget.bg_fill = self.rail();
             widget.weak_bg_fill = fill;
             widget.bg_stroke = Stroke::new(1.0, stroke);
             widget.fg_stroke = Stroke::new(1.0, self.ink);
@@ -183,6 +190,7 @@ impl Theme {
         style.spacing.button_padding = egui::vec2(10.0, 5.0);
         style.spacing.interact_size = egui::vec2(size(32.0), size(26.0));
         style.spacing.menu_margin = Margin::same(8);
+        style.spacing.slider_rail_height = 4.0;
         style.spacing.scroll = egui::style::ScrollStyle::thin();
         style.interaction.selectable_labels = false;
         ctx.set_theme(if self.dark {

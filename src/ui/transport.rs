@@ -126,9 +126,10 @@ fn model_menu(
     wishes: &mut Vec<WindowWish>,
 ) {
     let name = model_name(ctx.session);
-    let button = Button::new(
-        RichText::new(format!("{name} {}", ICON_KEYBOARD_ARROW_DOWN.codepoint)).family(semibold()),
-    )
+    let button = Button::new((
+        RichText::new(&name).family(semibold()),
+        ICON_KEYBOARD_ARROW_DOWN.rich_text(),
+    ))
     .frame(false);
     let (response, _) = egui::containers::menu::MenuButton::from_button(button).ui(ui, |ui| {
         ui.set_min_width(260.0 * ctx.scale);

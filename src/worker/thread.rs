@@ -14,7 +14,7 @@ use super::{
     Command, Control, Engine, Event, RunRequest, SelfCheckSummary, control::Inbox,
     engine::EngineError,
 };
-use crate::model::{DeviceChoice, ModelError, ModelSource, Outcome, self_check};
+use crate::model::{DeviceChoice, ModelError, ModelSource, Outcome, self_check_loaded};
 
 /// Most parameters for which the self-check runs by itself after loading.
 const AUTOMATIC_CHECK_PARAMETERS: u64 = 20_000_000;
@@ -179,8 +179,12 @@ impl<W: Fn()> Worker<W> {
 
     fn self_check(&mut self) {
         self.check_due = false;
-        let Some(source) = &self.source else { return };
-        let rows = match catch_unwind(AssertUnwindSafe(|| self_check(source))) {
+        let (Some(source), Some(engine)) = (&self.source, &self.engine) else {
+            return;
+        };
+        let rows = match catch_unwind(AssertUnwindSafe(|| {
+            self_check_loaded(&engine.gpt2, &engine.device, source)
+        })) {
             Ok(rows) => rows,
             Err(panic) => {
                 let lines = vec![device_failure(&*panic)];

@@ -1,0 +1,192 @@
+//! The twin of `shaders/heatmap.wgsl` on the CPU, for one head: what a device without storage buffers is shown, and
+//! what the shader is tested against.
+
+use std::{ops::Range, sync::Arc};
+
+use egui::{Color32, ColorImage};
+
+use super::{
+    Arrangement, Heads, Picture, Quantity, Shape,
+    color::{cividis, diverging, place},
+    rows::RowCache,
+};
+use crate::prediction::AttentionRow;
+
+/// Stands for a value that is not there; a value that is not a number is a NaN.
+const ABSENT: f32 = f32::INFINITY;
+
+/// The values of one head, or the mean over several, for every query and key; rows are worked out once.
+#[derive(Default)]
+pub struct Triangle {
+    /// Row `q` is `[q + 1]`: weights or scores, NaN, or [`ABSENT`].
+    cells: RowCache<(Shape, Heads, Quantity), Vec<f32>>,
+}
+
+impl Triangle {
+    /// Takes over what has changed in the current path's rows; returns whether anything has.
+    pub fn sync<'a>(
+        &mut self,
+        shape: Shape,
+        heads: Heads,
+        quantity: Quantity,
+        rows: impl Iterator<Item = Option<&'a Arc<AttentionRow>>>,
+    ) -> bool {
+        self.cells
+            .sync((shape, heads, quantity), rows, |index, row| {
+                (0..=index)
+                    .map(|key| row.map_or(ABSENT, |row| cell(row, shape, heads, quantity, key)))
+                    .collect()
+            })
+    }
+
+    fn get(&self, query: usize, key: usize) -> f32 {
+        self.cells
+            .get(query)
+            .and_then(|row| row.get(key))
+            .copied()
+            .unwrap_or(ABSENT)
+    }
+}
+
+/// The mean over the given heads; it exists only where all of them do.
+///
+/// Keep in sync with `cell` and `mean_cell` in `shaders/heatmap.wgsl`.
+fn cell(row: &AttentionRow, shape: Shape, heads: Heads, quantity: Quantity, key: usize) -> f32 {
+    let mut sum = 0.0;
+    let mut absent = false;
+    for flat in heads.first..heads.first + heads.count {
+        let (layer, head) = (flat / shape.n_head.max(1), flat % shape.n_head.max(1));
+        let Some(weight) = row.weight(layer, head, key) else {
+            absent = true;
+            continue;
+        };
+        if !weight.is_finite() {
+            return f32::NAN;
+        }
+        if quantity != Quantity::Scores {
+            sum += weight;
+            continue;
+        }
+        let lse = row
+            .layer(layer)
+            .and_then(|part| part.log_sum_exp.get(head))
+            .copied()
+            .unwrap_or(f32::NAN);
+        if !lse.is_finite() {
+            return f32::NAN;
+        }
+        if weight <= 0.0 {
+            absent = true;
+        } else {
+            sum += weight.ln() + lse;
+        }
+    }
+    if absent {
+        ABSENT
+    } else {
+        sum / heads.count as f32
+    }
+}
+
+/// The cells under pixel `p` along one axis: the one under its centre, or all of them where they are smaller than a
+/// pixel. Keep in sync with `cells_under` in `shaders/heatmap.wgsl`.
+fn cells_under(p: usize, first: f32, inverse: f32) -> Range<usize> {
+    let p = p as f32;
+    if inverse <= 1.0 {
+        let at = (first + (p + 0.5) * inverse).max(0.0) as usize;
+        return at..at + 1;
+    }
+    let start = (first + p * inverse + 0.001).floor().max(0.0) as usize;
+    let end = (first + (p + 1.0) * inverse - 0.001).ceil().max(0.0) as usize;
+    start..end.max(start + 1)
+}
+
+/// The colour of a pixel at `x`, `y` that covers these queries and keys.
+///
+/// Keep in sync with `shade` in `shaders/heatmap.wgsl`.
+fn shade(
+    picture: &Picture,
+    triangle: &Triangle,
+    (x, y): (usize, usize),
+    queries: Range<usize>,
+    keys: &Range<usize>,
+) -> Color32 {
+    let palette = &picture.palette;
+    if queries.start >= picture.rows || keys.start >= picture.rows {
+        return palette.ground;
+    }
+    let last = queries.end.min(picture.rows);
+    if keys.start >= last {
+        let [period, line] = picture.hatch_px.map(|px| px as usize);
+        return if (x + y) % period.max(1) < line {
+            palette.hatch
+        } else {
+            palette.masked
+        };
+    }
+    if picture.quantity == Quantity::Mask {
+        return palette.allowed;
+    }
+    let mut largest: Option<f32> = None;
+    for query in queries.start.max(keys.start)..last {
+        for key in keys.start..keys.end.min(query + 1) {
+            let value = triangle.get(query, key);
+            if value.is_nan() {
+                return palette.not_a_number;
+            }
+            if value != ABSENT && largest.is_none_or(|held| value > held) {
+                largest = Some(value);
+            }
+        }
+    }
+    let Some(value) = largest else {
+        return palette.absent;
+    };
+    let [r, g, b] = match picture.quantity {
+        Quantity::Scores => diverging(value / picture.extent),
+        _ => cividis(place(value, picture.logarithmic)),
+    };
+    Color32::from_rgb(r, g, b)
+}
+
+/// Paints one head. A wall is not painted here: it is left as ground.
+pub fn paint_cpu(picture: &Picture, triangle: &Triangle) -> ColorImage {
+    let size = picture.size_px.map(|px| px as usize);
+    let mut image = ColorImage::filled(size, picture.palette.ground);
+    let Arrangement::One {
+        first_cell,
+        cell_px,
+        ..
+    } = picture.arrangement
+    else {
+        return image;
+    };
+    let inverse = 1.0 / cell_px;
+    let columns: Vec<_> = (0..size[0])
+        .map(|x| cells_under(x, first_cell[0], inverse))
+        .collect();
+    for y in 0..size[1] {
+        let queries = cells_under(y, first_cell[1], inverse);
+        let line = &mut image.pixels[y * size[0]..(y + 1) * size[0]];
+        for (x, (pixel, keys)) in line.iter_mut().zip(&columns).enumerate() {
+            *pixel = shade(picture, triangle, (x, y), queries.clone(), keys);
+        }
+    }
+    image
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pixel_takes_the_cell_under_its_centre_or_all_it_covers() {
+        assert_eq!(cells_under(0, 0.0, 0.25), 0..1);
+        assert_eq!(cells_under(3, 0.0, 0.25), 0..1);
+        assert_eq!(cells_under(4, 0.0, 0.25), 1..2);
+        assert_eq!(cells_under(0, 2.5, 0.25), 2..3);
+        assert_eq!(cells_under(0, 0.0, 2.0), 0..2);
+        assert_eq!(cells_under(5, 0.0, 2.0), 10..12);
+        assert_eq!(cells_under(1, 0.0, 2.5), 2..5);
+    }
+}
