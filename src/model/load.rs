@@ -92,8 +92,27 @@ fn folder_config(folder: &Path) -> Result<Gpt2Config, ModelError> {
             ModelError::NoModel(folder.into())
         });
     }
-    let bytes = std::fs::read(&path).map_err(|source| ModelError::Io { path, source })?;
-    Gpt2Config::from_json(&String::from_utf8_lossy(&bytes))
+    let text = read_small_text(&path)?;
+    Gpt2Config::from_json(&text)
+}
+
+/// Read a JSON file of a model folder whole, unless it is far larger than any such file.
+pub(super) fn read_small_text(path: &Path) -> Result<String, ModelError> {
+    const LIMIT: u64 = 32 << 20;
+    let io = |source| ModelError::Io {
+        path: path.into(),
+        source,
+    };
+    let bytes = std::fs::metadata(path).map_err(io)?.len();
+    if bytes > LIMIT {
+        return Err(ModelError::TooLarge {
+            path: path.into(),
+            bytes,
+            limit: LIMIT,
+        });
+    }
+    let bytes = std::fs::read(path).map_err(io)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 impl Gpt2 {
