@@ -3,7 +3,9 @@
 
 use std::{ops::ControlFlow, path::PathBuf};
 
-use logitscope::model::{ComputeDevice, Gpt2, Logits, ModelSource, Pass, Record};
+use logitscope::model::{
+    Activation, ComputeDevice, Gpt2, Gpt2Config, Logits, ModelSource, Pass, Record,
+};
 use serde::Deserialize;
 
 #[path = "support/adapter.rs"]
@@ -324,6 +326,38 @@ fn any_split_of_a_text_gives_the_same_logits() {
             logits.extend(pass.logits);
         }
         assert_close(&logits, &full.logits, 1e-4, &format!("split {sizes:?}"));
+    }
+}
+
+/// The CPU runs few rows and many by different code; sizes that fill no register and every
+/// activation must come out the same.
+#[test]
+fn odd_sizes_and_every_activation_agree_for_few_and_many_rows() {
+    let mut config = Gpt2Config {
+        vocab_size: 61,
+        n_ctx: 40,
+        n_embd: 33,
+        n_layer: 2,
+        n_head: 3,
+        n_inner: 71,
+        scale_attn_by_inverse_layer_idx: true,
+        tie_word_embeddings: false,
+        bos_token_id: None,
+        eos_token_id: None,
+        ..Gpt2Config::shape("gpt2").unwrap()
+    };
+    for activation in [
+        Activation::GeluTanh,
+        Activation::GeluErf,
+        Activation::Relu,
+        Activation::Silu,
+        Activation::Tanh,
+    ] {
+        config.activation_function = activation;
+        let source = ModelSource::Random(config.clone(), 3);
+        let flex = ComputeDevice::flex();
+        let model = Gpt2::load(&source, &flex, &mut |_, _| ControlFlow::Continue(())).unwrap();
+        check_cached(&model);
     }
 }
 

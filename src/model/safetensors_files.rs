@@ -15,7 +15,7 @@ use half::{bf16, f16};
 use safetensors::{Dtype, tensor::Metadata};
 use serde::Deserialize;
 
-use super::{error::ModelError, load::read_small_text};
+use super::{error::ModelError, source::read_small_text};
 
 /// How much is read at once.
 const PIECE: usize = 1 << 20;
