@@ -286,7 +286,10 @@ proptest! {
         let at = at.index(old.len() + 1);
         let place = if at == 0 { 0 } else { layout.ends[at - 1] };
         // A character that reaches across the place would be cut, and its tokens with it.
-        prop_assume!(t.decode(&old[..at]) == layout.text[..place]);
+        let continues = old.get(at).and_then(|&id| t.bytes(id).first()).is_some_and(|b| b & 0xc0 == 0x80);
+        if continues && t.layout(&old[..at]).pending_tail > 0 {
+            return Ok(());
+        }
         let edit = t.replace(&old, place..place, &with);
         let stand_for = |ids: &[u32]| -> Vec<u32> {
             t.layout(ids).placeholders.iter().map(|p| ids[p.token]).collect()

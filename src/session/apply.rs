@@ -80,9 +80,8 @@ impl Session {
         let commands = self.interrupt();
         self.record(Change::Typing, now);
         let edit = tokenizer.retokenise_from(&self.ids, text);
-        let was_newest = self.selected >= edit.kept;
         self.rewrite(edit.kept, &edit.ids);
-        self.select_after_edit(was_newest, edit.kept);
+        self.select_after_edit(edit.kept);
         self.predict_at = Some(now + TYPING_PAUSE_SECONDS);
         self.stop_reason = None;
         commands
@@ -147,12 +146,11 @@ impl Session {
         head
     }
 
-    /// After an edit the selection moves to the last step still valid, or to the open step if it was at the end.
-    fn select_after_edit(&mut self, was_newest: bool, kept: usize) {
+    /// After an edit the selection moves to the last step still valid; while it follows, to the open step.
+    fn select_after_edit(&mut self, kept: usize) {
         self.what_if = false;
-        if was_newest || self.follow {
+        if self.follow {
             self.selected = self.path.len();
-            self.follow = true;
         } else {
             self.selected = self.selected.min(kept);
         }
@@ -185,7 +183,7 @@ impl Session {
             .take_while(|(a, b)| a == b)
             .count();
         self.rewrite(kept, &ids);
-        self.select_after_edit(true, kept);
+        self.select_after_edit(kept);
         commands.extend(self.predict());
         commands
     }
@@ -199,7 +197,8 @@ impl Session {
         let start = self.path.len() - self.truncated_len();
         let head = self.copy_path(self.path.len(), |index| index < start);
         self.set_head(head);
-        self.select_after_edit(true, 0);
+        self.follow = true;
+        self.select_after_edit(0);
         commands.extend(self.predict());
         commands
     }

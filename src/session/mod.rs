@@ -192,14 +192,10 @@ impl Session {
         if let Some(text) = &self.unread {
             return text;
         }
-        let shown = if self.is_running() {
-            self.path.len() - self.layout.pending_tail
+        if self.is_running() {
+            self.layout.settled()
         } else {
-            self.path.len()
-        };
-        match shown.checked_sub(1) {
-            Some(last) => &self.layout.text[..self.layout.ends[last]],
-            None => "",
+            &self.layout.text
         }
     }
 
@@ -466,10 +462,15 @@ impl Session {
         self.models.get(index)
     }
 
-    /// First path index whose prediction was never computed.
+    /// First path index whose logits are not there: never computed, or let go while another branch was current.
     fn first_unpredicted(&self) -> Option<usize> {
+        let has_logits = |node: &Node| {
+            node.prediction
+                .as_ref()
+                .is_some_and(|prediction| prediction.logits.is_some())
+        };
         (self.context_start()..self.path.len())
-            .find(|&index| self.tree.node(self.path[index]).prediction.is_none())
+            .find(|&index| !has_logits(self.tree.node(self.path[index])))
     }
 
     /// The token ids that the model sees.

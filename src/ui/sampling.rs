@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use egui::{DragValue, Grid, Response, RichText, ScrollArea, Slider, Ui, emath::Numeric};
+use egui::{
+    CornerRadius, DragValue, Grid, Response, RichText, ScrollArea, Slider, Ui, emath::Numeric,
+};
 
-use super::{PanelContext, card::Card};
+use super::{PanelContext, Theme, card::Card};
 use crate::{
     sampling::{Mode, SamplingSettings},
     session::Action,
@@ -28,12 +30,13 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
         |ui| {
             ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
                 ui.horizontal_wrapped(|ui| {
+                    ui.spacing_mut().item_spacing.x = 6.0;
                     mode(ui, &mut settings, theme);
                     seed_and_length(ui, &mut settings);
                     stop_strings(ui, &mut settings);
                 });
                 ui.add_space(4.0);
-                ui.add_enabled_ui(true, |ui| sliders(ui, &mut settings, vocab_size, scale));
+                sliders(ui, &mut settings, vocab_size, scale, theme);
             });
         },
     );
@@ -54,20 +57,50 @@ fn subtitle(settings: &SamplingSettings) -> String {
     }
 }
 
-fn mode(ui: &mut Ui, settings: &mut SamplingSettings, theme: &super::Theme) {
-    for (mode, name) in [(Mode::Greedy, "Greedy"), (Mode::Sample, "Sample")] {
-        let on = settings.mode == mode;
-        let text = RichText::new(name).color(if on { theme.panel } else { theme.ink });
-        let button = egui::Button::new(text)
-            .fill(if on { theme.ink } else { theme.panel })
-            .stroke(theme.hairline());
-        let response = ui.add(button);
-        response
-            .widget_info(|| egui::WidgetInfo::selected(egui::Role::RadioButton, true, on, name));
-        if response.clicked() {
-            settings.mode = mode;
+/// Two halves of one control.
+fn mode(ui: &mut Ui, settings: &mut SamplingSettings, theme: &Theme) {
+    let round = CornerRadius::same(7);
+    let halves = [
+        (
+            Mode::Greedy,
+            "Greedy",
+            CornerRadius {
+                ne: 0,
+                se: 0,
+                ..round
+            },
+        ),
+        (
+            Mode::Sample,
+            "Sample",
+            CornerRadius {
+                nw: 0,
+                sw: 0,
+                ..round
+            },
+        ),
+    ];
+    ui.scope(|ui| {
+        ui.spacing_mut().item_spacing.x = 0.0;
+        for (mode, name, corners) in halves {
+            let on = settings.mode == mode;
+            let (text, ground) = if on {
+                (theme.panel, theme.ink)
+            } else {
+                (theme.ink, theme.panel)
+            };
+            let button = egui::Button::new(RichText::new(name).color(text))
+                .fill(ground)
+                .corner_radius(corners);
+            let response = ui.add(button);
+            response.widget_info(|| {
+                egui::WidgetInfo::selected(egui::Role::RadioButton, true, on, name)
+            });
+            if response.clicked() {
+                settings.mode = mode;
+            }
         }
-    }
+    });
 }
 
 fn seed_and_length(ui: &mut Ui, settings: &mut SamplingSettings) {
@@ -156,11 +189,27 @@ fn unescape(text: &str) -> String {
 }
 
 /// One row a filter: name, slider, number; a filter that does nothing says "off".
-fn sliders(ui: &mut Ui, settings: &mut SamplingSettings, vocab_size: u32, scale: f32) {
+fn sliders(
+    ui: &mut Ui,
+    settings: &mut SamplingSettings,
+    vocab_size: u32,
+    scale: f32,
+    theme: &Theme,
+) {
     let widths = RowWidths::fit(ui.available_width(), scale);
+    // The handle is a disc of ink: egui draws it as a ring of this width.
+    let widgets = &mut ui.visuals_mut().widgets;
+    for widget in [
+        &mut widgets.inactive,
+        &mut widgets.hovered,
+        &mut widgets.active,
+    ] {
+        widget.fg_stroke = egui::Stroke::new(5.0, theme.ink);
+    }
+    ui.spacing_mut().interact_size.y = 20.0 * scale;
     Grid::new("filters")
         .num_columns(3)
-        .spacing([12.0, 4.0])
+        .spacing([12.0, 3.0])
         .show(ui, |ui| {
             widths.row(
                 ui,

@@ -145,7 +145,7 @@ impl Engine {
     /// through the model only where the KV cache lacks them.
     ///
     /// # Errors
-    /// Where an id lies outside the vocabulary, the context is longer than `n_ctx`, or the device fails.
+    /// Where an id lies outside the vocabulary, the context is empty or longer than `n_ctx`, or the device fails.
     pub fn predict(
         &mut self,
         context: &[u32],
@@ -153,6 +153,18 @@ impl Engine {
         record_attention: bool,
         on_chunk: &mut dyn FnMut(usize, Vec<Prediction>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, EngineError> {
+        let (tokens, n_ctx) = (context.len(), self.n_ctx());
+        if tokens == 0 {
+            return Err(ModelError::NoTokens.into());
+        }
+        if tokens > n_ctx {
+            return Err(ModelError::ContextFull {
+                past: 0,
+                rows: tokens,
+                n_ctx,
+            }
+            .into());
+        }
         let shared = self
             .cached
             .iter()
@@ -247,10 +259,7 @@ impl Engine {
         {
             return Ok(StopReason::Stopped);
         }
-        let mut stops = StopMatcher::new(
-            self.tokenizer.clone(),
-            &ids[ids.len() - continuation.min(ids.len())..],
-        );
+        let mut stops = StopMatcher::new(self.tokenizer.clone(), &ids, continuation);
         let mut appended = 0;
         let mut last_token_at: Option<Instant> = None;
         loop {
@@ -332,10 +341,16 @@ struct StopMatcher {
 }
 
 impl StopMatcher {
-    fn new(tokenizer: Option<Tokenizer>, continuation: &[u32]) -> Self {
+    /// Takes in the sequence so far, of which the last `continuation` tokens may hold the beginning of a stop string.
+    fn new(tokenizer: Option<Tokenizer>, ids: &[u32], continuation: usize) -> Self {
+        let (prompt, continuation) = ids.split_at(ids.len() - continuation.min(ids.len()));
+        let decoder = match &tokenizer {
+            Some(tokenizer) => StreamDecoder::after(tokenizer, prompt),
+            None => StreamDecoder::new(),
+        };
         let mut matcher = Self {
             tokenizer,
-            decoder: StreamDecoder::default(),
+            decoder,
             text: String::new(),
         };
         for &id in continuation {
