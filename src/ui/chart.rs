@@ -103,6 +103,14 @@ pub fn bar(painter: &Painter, rect: Rect, color: Color32) {
 
 /// A dashed outline: something that a filter cut, or that is not there yet.
 pub fn hollow_bar(painter: &Painter, rect: Rect, color: Color32) {
+    let stroke = Stroke::new(1.0, color);
+    if rect.width() < 5.0 {
+        // Two dashed sides this close together would flicker: one line is calmer.
+        let x = painter.round_to_pixel_center(rect.left() + 0.5);
+        let ends = [pos2(x, rect.top()), pos2(x, rect.bottom())];
+        painter.extend(Shape::dashed_line(&ends, stroke, 3.0, 2.5));
+        return;
+    }
     let rect = rect.shrink(0.5);
     let corners = [
         rect.left_top(),
@@ -111,12 +119,7 @@ pub fn hollow_bar(painter: &Painter, rect: Rect, color: Color32) {
         rect.left_bottom(),
         rect.left_top(),
     ];
-    painter.extend(Shape::dashed_line(
-        &corners,
-        Stroke::new(1.0, color),
-        3.0,
-        2.5,
-    ));
+    painter.extend(Shape::dashed_line(&corners, stroke, 3.0, 2.5));
 }
 
 /// A small triangle that points left at what was chosen.

@@ -317,7 +317,7 @@ fn controls(
                 .on_disabled_hover_text(why);
             number.accessible_name("Temperature of the softmax");
             if room > 160.0 * scale {
-                ui.spacing_mut().slider_width = (room - 90.0 * scale).min(84.0 * scale);
+                ui.spacing_mut().slider_width = (room - 90.0 * scale).min(72.0 * scale);
                 let slider = ui
                     .add(
                         Slider::new(&mut temperature, 0.0..=2.0)
@@ -346,7 +346,7 @@ fn controls(
                 raw = !raw;
             }
         }
-        if ui.available_width() > faces.small_width(ui, fits) + 8.0 {
+        if ui.available_width() > faces.small_width(ui, fits) + 2.0 {
             ui.label(egui::RichText::new(fits).small().color(ctx.theme.dim));
         }
     });

@@ -55,7 +55,14 @@ impl Regions {
             + below(has_strip, strip_height + gap)
             + below(has_filters, line + 1.0)
             + below(has_hint, line + 1.0);
-        let rows_height = (area.height() - header_height - fixed).min(slots as f32 * row_height);
+        let room = (area.height() - header_height - fixed).max(0.0);
+        let whole = ((room + 0.5) / row_height).floor().min(slots as f32);
+        // Whole rows only, unless there is not even one.
+        let rows_height = if whole >= 1.0 {
+            whole * row_height
+        } else {
+            room
+        };
         let rows = next(rows_height);
         let extra = has_extra.then(|| {
             next(gap);
