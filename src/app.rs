@@ -8,8 +8,8 @@ use std::{
 
 use eframe::{CreationContext, Frame};
 use egui::{
-    Align2, CentralPanel, Context, Key, KeyboardShortcut, Modifiers, Panel as EdgePanel, RichText,
-    Ui,
+    Align2, CentralPanel, Context, Event as InputEvent, Key, KeyboardShortcut, Modifiers,
+    Panel as EdgePanel, RichText, Ui,
 };
 
 use crate::{
