@@ -114,7 +114,7 @@ fn find_field(ui: &mut Ui, ctx: &PanelContext, state: &mut NextTokenState) -> bo
         let field = egui::TextEdit::singleline(&mut state.query)
             .hint_text("Find by text or id")
             .font(egui::TextStyle::Small)
-            .vertical_align(egui::Align::Center)
+            .align(egui::Align2::LEFT_CENTER)
             .desired_width(width - 8.0);
         let enabled = ctx.session.tokenizer().is_some();
         let field = ui
