@@ -28,7 +28,7 @@ pub mod wall;
 use egui::Color32;
 
 pub use color::cividis;
-pub use cpu::{Triangle, paint_cpu};
+pub use cpu::{Cell, Triangle, paint_cpu, read_cell};
 pub use gpu::{Heatmap, HeatmapCallback, PictureSlot};
 pub use rows::{RowCache, largest_score};
 pub use store::{RowStore, Synced};

@@ -9,7 +9,7 @@ use super::{
     device::{ComputeDevice, DeviceKind},
     error::ModelError,
     gpt2::{Gpt2, Logits, Pass, Record},
-    load::ModelSource,
+    source::ModelSource,
 };
 
 /// Tokens compared: more than the CPU treats as a few rows, so that its two ways of multiplying are
