@@ -371,6 +371,25 @@ fn the_temperature_reshapes_a_past_step_without_the_model() {
 }
 
 #[test]
+fn the_slider_beside_the_title_sets_the_sessions_temperature() {
+    let shared = window("Once upon a time", SamplingSettings::default(), 3);
+    let mut harness = harness(&shared, LOGITS, logits::show);
+    harness.run();
+    harness
+        .get_by_role_and_label(egui::accesskit::Role::Slider, "Temperature of the softmax")
+        .set_value_accesskit(1.5);
+    harness.run();
+    assert_eq!(shared.borrow().session.settings().temperature, 1.5);
+    assert!(harness.query_all_by_label_contains("at T 1.50").count() > 6);
+    shared.borrow_mut().act(Action::ReleaseWhatIf);
+    harness.run();
+    assert!(
+        harness.query_all_by_label_contains("at T 0.80").count() > 6,
+        "as it was drawn"
+    );
+}
+
+#[test]
 fn greedy_is_shown_at_one_and_says_so() {
     let settings = SamplingSettings {
         mode: Mode::Greedy,
