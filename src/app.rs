@@ -8,8 +8,8 @@ use std::{
 
 use eframe::{CreationContext, Frame};
 use egui::{
-    Align2, CentralPanel, Context, Key, KeyboardShortcut, Modifiers, Panel as EdgePanel, RichText,
-    Ui,
+    Align2, CentralPanel, Context, Event as InputEvent, Key, KeyboardShortcut, Modifiers,
+    Panel as EdgePanel, RichText, Ui,
 };
 
 use crate::{
@@ -44,7 +44,6 @@ pub struct App {
     notice: Option<String>,
     written_at: f64,
     dock_size: egui::Vec2,
-    editor_has_had_keys: bool,
 }
 
 impl App {
@@ -96,7 +95,6 @@ impl App {
             notice: None,
             written_at: 0.0,
             dock_size: egui::Vec2::ZERO,
-            editor_has_had_keys: false,
         }
     }
 
@@ -395,6 +393,7 @@ impl eframe::App for App {
         let now = ctx.input(|input| input.time);
         self.apply_style(&ctx);
         self.take_keys(&ctx);
+        give_editor_the_keys(&ctx);
         self.take_in_folder(&ctx);
         self.carry_out(now);
         self.session.refresh_view();
@@ -402,10 +401,6 @@ impl eframe::App for App {
         if self.carry_out(now) {
             // What was asked for shows in the next frame, which has to come.
             ctx.request_repaint();
-        }
-        if !std::mem::replace(&mut self.editor_has_had_keys, true) {
-            // The window opens ready to type.
-            ctx.memory_mut(|memory| memory.request_focus(editor_id()));
         }
         // A pending write must not wait for the next input.
         if now - self.written_at < WRITE_INTERVAL_SECONDS {
@@ -430,6 +425,20 @@ impl App {
             self.apply(action, now);
         }
         any
+    }
+}
+
+/// Where nothing has the keyboard and something is typed or pasted, the editor takes it: the window opens ready to
+/// type. Called before any widget is shown, so that the first character is not lost.
+fn give_editor_the_keys(ctx: &Context) {
+    let typed = ctx.input(|input| {
+        input
+            .events
+            .iter()
+            .any(|event| matches!(event, InputEvent::Text(_) | InputEvent::Paste(_)))
+    });
+    if typed && ctx.memory(|memory| memory.focused().is_none()) {
+        ctx.memory_mut(|memory| memory.request_focus(editor_id()));
     }
 }
 
