@@ -1,6 +1,8 @@
 //! What the charts share: numbers as text, type, bars and row grounds, the slot beside a panel's title, and what
 //! is said where there is nothing to draw. Owns no state; runs on the window's thread.
 
+#[cfg(test)]
+mod flows;
 mod words;
 
 use egui::{
