@@ -8,8 +8,8 @@ use std::{
 
 use eframe::{CreationContext, Frame};
 use egui::{
-    Align2, CentralPanel, Context, Event as InputEvent, Key, KeyboardShortcut, Modifiers,
-    Panel as EdgePanel, RichText, Ui,
+    Align2, CentralPanel, Context, Key, KeyboardShortcut, Modifiers, Panel as EdgePanel, RichText,
+    Ui,
 };
 
 use crate::{
@@ -44,6 +44,7 @@ pub struct App {
     notice: Option<String>,
     written_at: f64,
     dock_size: egui::Vec2,
+    editor_has_had_keys: bool,
 }
 
 impl App {
@@ -95,6 +96,7 @@ impl App {
             notice: None,
             written_at: 0.0,
             dock_size: egui::Vec2::ZERO,
+            editor_has_had_keys: false,
         }
     }
 
@@ -401,7 +403,10 @@ impl eframe::App for App {
             // What was asked for shows in the next frame, which has to come.
             ctx.request_repaint();
         }
-        give_editor_the_keys(&ctx);
+        if !std::mem::replace(&mut self.editor_has_had_keys, true) {
+            // The window opens ready to type.
+            ctx.memory_mut(|memory| memory.request_focus(editor_id()));
+        }
         // A pending write must not wait for the next input.
         if now - self.written_at < WRITE_INTERVAL_SECONDS {
             ctx.request_repaint_after(Duration::from_secs_f64(WRITE_INTERVAL_SECONDS));
@@ -425,19 +430,6 @@ impl App {
             self.apply(action, now);
         }
         any
-    }
-}
-
-/// Where nothing has the keyboard and a character is typed, the editor takes it: the window opens ready to type.
-fn give_editor_the_keys(ctx: &Context) {
-    let typed = ctx.input(|input| {
-        input
-            .events
-            .iter()
-            .any(|event| matches!(event, InputEvent::Text(_)))
-    });
-    if typed && ctx.memory(|memory| memory.focused().is_none()) {
-        ctx.memory_mut(|memory| memory.request_focus(editor_id()));
     }
 }
 

@@ -30,13 +30,14 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
         |ui| {
             ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
                 ui.horizontal_wrapped(|ui| {
-                    ui.spacing_mut().item_spacing.x = 6.0;
+                    ui.spacing_mut().item_spacing.x = 5.0;
+                    ui.spacing_mut().button_padding.x = 7.0;
                     mode(ui, &mut settings, theme);
                     seed_and_length(ui, &mut settings);
                     stop_strings(ui, &mut settings);
                 });
                 ui.add_space(4.0);
-                sliders(ui, &mut settings, vocab_size, scale, theme);
+                sliders(ui, &mut settings, vocab_size, scale);
             });
         },
     );
@@ -189,26 +190,11 @@ fn unescape(text: &str) -> String {
 }
 
 /// One row a filter: name, slider, number; a filter that does nothing says "off".
-fn sliders(
-    ui: &mut Ui,
-    settings: &mut SamplingSettings,
-    vocab_size: u32,
-    scale: f32,
-    theme: &Theme,
-) {
+fn sliders(ui: &mut Ui, settings: &mut SamplingSettings, vocab_size: u32, scale: f32) {
     let widths = RowWidths::fit(ui.available_width(), scale);
-    // The handle is a disc of ink: egui draws it as a ring of this width.
-    let widgets = &mut ui.visuals_mut().widgets;
-    for widget in [
-        &mut widgets.inactive,
-        &mut widgets.hovered,
-        &mut widgets.active,
-    ] {
-        widget.fg_stroke = egui::Stroke::new(5.0, theme.ink);
-    }
-    ui.spacing_mut().interact_size.y = 20.0 * scale;
     Grid::new("filters")
         .num_columns(3)
+        .min_row_height(ROW * scale)
         .spacing([12.0, 3.0])
         .show(ui, |ui| {
             widths.row(
@@ -299,6 +285,9 @@ fn off_at(
     }
 }
 
+/// Height of a filter row, in points at 100 % type.
+const ROW: f32 = 22.0;
+
 /// The columns of the filter rows, in points.
 struct RowWidths {
     slider: f32,
@@ -312,8 +301,28 @@ impl RowWidths {
         Self {
             slider: (available - label - number - 32.0).max(40.0),
             number,
-            height: 22.0 * scale,
+            height: ROW * scale,
         }
+    }
+
+    /// egui draws a handle as a ring around a disc of the rail's colour: a wide ring of ink on a small disc.
+    fn style_slider(&self, ui: &mut Ui) {
+        let ink = ui.visuals().text_color();
+        let style = ui.style_mut();
+        let widgets = &mut style.visuals.widgets;
+        for widget in [
+            &mut widgets.inactive,
+            &mut widgets.hovered,
+            &mut widgets.active,
+        ] {
+            widget.fg_stroke = egui::Stroke::new(0.28 * self.height, ink);
+        }
+        style.spacing.slider_width = self.slider;
+        style.spacing.interact_size.y = 0.55 * self.height;
+        style.text_styles.insert(
+            egui::TextStyle::Body,
+            egui::FontId::proportional(0.4 * self.height),
+        );
     }
 
     fn row<'a, Num: Numeric>(
@@ -325,9 +334,11 @@ impl RowWidths {
         number: impl FnOnce(&'a mut Num) -> DragValue<'a>,
     ) {
         let label = ui.label(name);
-        ui.spacing_mut().slider_width = self.slider;
-        ui.add(slider(value).show_value(false))
-            .labelled_by(label.id);
+        ui.scope(|ui| {
+            self.style_slider(ui);
+            ui.add(slider(value).show_value(false))
+                .labelled_by(label.id);
+        });
         ui.add_sized([self.number, self.height], number(value))
             .labelled_by(label.id);
         ui.end_row();

@@ -27,10 +27,6 @@ pub enum EngineError {
     Tokenizer(#[from] TokenizerError),
     #[error("a random model has no tokenizer: give token ids")]
     NoTokenizer,
-    #[error("there is nothing to predict from: give at least one token")]
-    EmptyContext,
-    #[error("{tokens} tokens do not fit into the model's context of {n_ctx}: shorten the text")]
-    ContextTooLong { tokens: usize, n_ctx: usize },
 }
 
 /// A loaded model and the keys and values of the tokens it has seen.
@@ -159,10 +155,15 @@ impl Engine {
     ) -> Result<ControlFlow<()>, EngineError> {
         let (tokens, n_ctx) = (context.len(), self.n_ctx());
         if tokens == 0 {
-            return Err(EngineError::EmptyContext);
+            return Err(ModelError::NoTokens.into());
         }
         if tokens > n_ctx {
-            return Err(EngineError::ContextTooLong { tokens, n_ctx });
+            return Err(ModelError::ContextFull {
+                past: 0,
+                rows: tokens,
+                n_ctx,
+            }
+            .into());
         }
         let shared = self
             .cached
