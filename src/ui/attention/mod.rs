@@ -9,6 +9,8 @@ mod layout;
 mod scene;
 mod side;
 mod square;
+#[cfg(test)]
+mod tests;
 
 use egui::{Response, RichText, Ui};
 
