@@ -45,17 +45,19 @@ struct View {
     page_shift: u32,
     // 1 where the target encodes sRGB itself.
     linear_target: u32,
+    // Wall: pixels that only cover rows and keys before this one are as they were drawn before.
+    changed_from: u32,
     padding_0: u32,
     padding_1: u32,
-    padding_2: u32,
     cividis: array<vec4u, 64>,
 }
 
 const WEIGHTS = 0u;
 const SCORES = 1u;
 const MASK = 2u;
-// A word that stands for weights which are not there. Keep in sync with `ABSENT_WORD` in src/heatmap/store.rs.
-const ABSENT = 0xffffu;
+// A word that stands for weights which are not there: it fills a row of a layer that is not there. Keep in sync with
+// `ABSENT_WORD` in src/heatmap/store.rs.
+const ABSENT = 0xffffffffu;
 const LN_2 = 0.6931471805599453;
 
 @group(0) @binding(0) var<uniform> view: View;
@@ -120,9 +122,6 @@ const IS_ABSENT = 2.0;
 
 // A weight or score from its 16 bits; bits are looked at because WGSL promises nothing about NaN.
 fn cell(bits: u32, row: u32, head: u32) -> vec2f {
-    if bits == ABSENT {
-        return vec2f(0.0, IS_ABSENT);
-    }
     if (bits & 0x7c00u) == 0x7c00u {
         return vec2f(0.0, IS_NAN);
     }
@@ -141,13 +140,39 @@ fn cell(bits: u32, row: u32, head: u32) -> vec2f {
     return vec2f(log2(weight) * LN_2 + bitcast<f32>(lse), IS_VALUE);
 }
 
+// The largest of a row's cells from `first_key` up to `end`. Weights are not negative, so that their bits compare as
+// they do, NaN above all; a score is larger where its weight is.
+fn largest_cell(row: u32, first_key: u32, end: u32, head: u32) -> vec2f {
+    let start = first_word_of(head, row);
+    let last = (end - 1u) / 2u;
+    var largest = 0u;
+    for (var j = first_key / 2u; j <= last; j++) {
+        var pair = word(start + j);
+        if pair == ABSENT {
+            return vec2f(0.0, IS_ABSENT);
+        }
+        if 2u * j < first_key {
+            pair &= 0xffff0000u;
+        }
+        if 2u * j + 2u > end {
+            pair &= 0xffffu;
+        }
+        largest = max(largest, max(pair & 0xffffu, pair >> 16u));
+    }
+    return cell(largest, row, head);
+}
+
 // The mean over `count` heads from `first` on; it exists only where all of them do.
 fn mean_cell(row: u32, key: u32, first: u32, count: u32) -> vec2f {
     var sum = 0.0;
     var kind = IS_VALUE;
     for (var head = first; head < first + count; head++) {
-        let bits = (word(first_word_of(head, row) + key / 2u) >> (16u * (key & 1u))) & 0xffffu;
-        let one = cell(bits, row, head);
+        let pair = word(first_word_of(head, row) + key / 2u);
+        if pair == ABSENT {
+            kind = IS_ABSENT;
+            continue;
+        }
+        let one = cell((pair >> (16u * (key & 1u))) & 0xffffu, row, head);
         if one.y == IS_NAN {
             return one;
         }
@@ -182,16 +207,7 @@ fn look(rows: vec2u, keys: vec2u, first: u32, count: u32) -> Found {
             continue;
         }
         if count == 1u {
-            let start = first_word_of(first, row);
-            for (var j = keys.x / 2u; j <= (end - 1u) / 2u; j++) {
-                let pair = word(start + j);
-                if 2u * j >= keys.x {
-                    include(&found, cell(pair & 0xffffu, row, first));
-                }
-                if 2u * j + 1u < end {
-                    include(&found, cell(pair >> 16u, row, first));
-                }
-            }
+            include(&found, largest_cell(row, keys.x, end, first));
         } else {
             for (var key = keys.x; key < end; key++) {
                 include(&found, mean_cell(row, key, first, count));
@@ -286,6 +302,10 @@ fn picture(p: vec2u) -> vec4f {
     let inverse = f32(view.side) / f32(view.thumb_px);
     let keys = cells_under(f32(inner.x), 0.0, inverse);
     let rows = cells_under(f32(inner.y), 0.0, inverse);
+    if rows.y <= view.changed_from && keys.y <= view.changed_from {
+        // Leaves what is there: the target is blended with.
+        return vec4f(0.0);
+    }
     if thumb.y < view.first_layer || thumb.y >= view.first_layer + view.layers {
         return shade_absent(inner, rows, keys);
     }

@@ -13,7 +13,7 @@ use egui::{
 };
 
 use crate::{
-    model::ModelSource,
+    model::{DeviceChoice, ModelSource},
     session::{Action, Session},
     store::{Remembered, Store},
     ui::{
@@ -51,10 +51,22 @@ impl App {
     pub fn new(
         cc: &CreationContext,
         worker: WorkerHandle,
-        mut store: Store,
+        store: Store,
         model: Option<ModelSource>,
     ) -> Self {
+        Self::on_device(cc, worker, store, model, None)
+    }
+
+    /// The same on a compute device that the command line named.
+    pub fn on_device(
+        cc: &CreationContext,
+        worker: WorkerHandle,
+        mut store: Store,
+        model: Option<ModelSource>,
+        device: Option<DeviceChoice>,
+    ) -> Self {
         let mut remembered = store.read();
+        remembered.device = device.unwrap_or(remembered.device);
         cc.egui_ctx.set_fonts(theme::fonts());
         cc.egui_ctx.add_font(egui_material_icons::font_insert());
         cc.egui_ctx

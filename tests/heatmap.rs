@@ -797,6 +797,49 @@ fn each_pixel_of_the_wall_is_the_largest_of_its_cells() {
 }
 
 #[test]
+fn a_wall_that_grows_row_by_row_is_the_wall_drawn_at_once() {
+    let Some(gpu) = gpu() else { return };
+    let shape = Shape {
+        n_layer: 2,
+        n_head: 3,
+    };
+    let mut record = rows_of(shape, 60);
+    let mut heatmap = gpu.heatmap();
+    let mut growing = WallTexture::new(&heatmap);
+    let check = |heatmap: &mut Heatmap, growing: &mut WallTexture, rows: &[_], shown: usize| {
+        sync_all(heatmap, shape, rows);
+        let picture = wall(shape, shown, 23);
+        growing.refresh(heatmap, &picture);
+        let at_once = draw_wall(&gpu, heatmap, &picture);
+        let grown = gpu.read(growing.texture().unwrap());
+        assert!(grown == at_once, "{} rows, {shown} shown", rows.len());
+    };
+    // Steps, one of which doubles the side; then scrubbing back and forth; then another branch.
+    for rows in (30..40).chain(60..70) {
+        while record.len() < rows {
+            record.push(Some(row_of(shape, record.len(), weights)));
+        }
+        check(&mut heatmap, &mut growing, &record[..rows], rows);
+    }
+    for shown in [60, 41, 64, 66] {
+        check(&mut heatmap, &mut growing, &record, shown);
+    }
+    for query in 40..record.len() {
+        record[query] = Some(row_of(shape, query, |flat, query| weights(flat + 9, query)));
+    }
+    check(&mut heatmap, &mut growing, &record, 66);
+    record.pop();
+    check(&mut heatmap, &mut growing, &record, record.len());
+    record.push(Some(row_of(shape, record.len(), weights)));
+    // Two changes between two drawings.
+    sync_all(&mut heatmap, shape, &record);
+    record[3] = None;
+    sync_all(&mut heatmap, shape, &record);
+    record[50] = None;
+    check(&mut heatmap, &mut growing, &record, record.len());
+}
+
+#[test]
 fn the_largest_of_several_cells_is_taken_by_hand() {
     let shape = Shape {
         n_layer: 1,
@@ -1051,17 +1094,25 @@ fn cost_of_a_step() {
         wall_texture.refresh(&heatmap, &wall(shape, step + 1, 14));
         let picture = one(shape, Heads { first: 0, count: 1 }, step + 1, 1);
         heatmap.callback(&mut slot, &picture, [0.0, 0.0]);
-        times.push((start.elapsed(), uploaded));
+        let asked = start.elapsed();
         gpu.device
             .poll(wgpu::PollType::wait_indefinitely())
             .unwrap();
+        if step == 512 {
+            println!(
+                "the first wall: drawn in {:.1} ms",
+                start.elapsed().as_secs_f64() * 1e3
+            );
+        }
+        times.push((asked, uploaded, start.elapsed()));
     }
     times.sort();
-    let (all, upload) = times[times.len() / 2];
+    let (all, upload, drawn) = times[times.len() / 2];
     println!(
-        "a step: {:.3} ms, of which the upload {:.3} ms",
+        "a step: {:.3} ms, of which the upload {:.3} ms; drawn after {:.1} ms",
         all.as_secs_f64() * 1e3,
-        upload.as_secs_f64() * 1e3
+        upload.as_secs_f64() * 1e3,
+        drawn.as_secs_f64() * 1e3
     );
     assert_eq!(PAGE_WORDS * 4, 64 << 20);
 }

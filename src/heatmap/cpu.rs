@@ -15,6 +15,30 @@ use crate::prediction::AttentionRow;
 /// Stands for a value that is not there; a value that is not a number is a NaN.
 const ABSENT: f32 = f32::INFINITY;
 
+/// What one cell holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Cell {
+    Value(f32),
+    NotANumber,
+    /// Let go for memory, or a score whose weight underflowed f16.
+    Absent,
+}
+
+/// One cell of one head, or the mean over several.
+pub fn read_cell(
+    row: &AttentionRow,
+    shape: Shape,
+    heads: Heads,
+    quantity: Quantity,
+    key: usize,
+) -> Cell {
+    match cell(row, shape, heads, quantity, key) {
+        value if value.is_nan() => Cell::NotANumber,
+        ABSENT => Cell::Absent,
+        value => Cell::Value(value),
+    }
+}
+
 /// The values of one head, or the mean over several, for every query and key; rows are worked out once.
 #[derive(Default)]
 pub struct Triangle {

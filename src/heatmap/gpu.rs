@@ -1,4 +1,4 @@
-//! Drawing through `shaders/heatmap.wgsl`: the paint callback for one head, and the wall's texture.
+//! Drawing through `shaders/heatmap.wgsl`: pipelines, uniform buffers, the paint callback for one head.
 //!
 //! Each picture has a uniform buffer and a bind group of its own (a [`PictureSlot`]), so any number of them can be
 //! in one frame.
@@ -16,12 +16,12 @@ use super::{
 const UNIFORM_WORDS: usize = 9 * 4 + 28 + 256;
 
 /// The wall's own texture, read by egui as gamma-encoded colours.
-const WALL_FORMAT: wgpu::TextureFormat = wgpu::TextureFormat::Rgba8Unorm;
+pub(super) const WALL_FORMAT: wgpu::TextureFormat = wgpu::TextureFormat::Rgba8Unorm;
 
 /// The rows on the device, and what draws them.
 pub struct Heatmap {
     pub store: RowStore,
-    device: wgpu::Device,
+    pub(super) device: wgpu::Device,
     queue: wgpu::Queue,
     layout: wgpu::BindGroupLayout,
     /// For the window's format.
@@ -106,7 +106,8 @@ impl Heatmap {
         picture: &Picture,
         origin_px: [f32; 2],
     ) -> HeatmapCallback {
-        let bind_group = self.prepare(slot, picture, origin_px, self.linear_target);
+        let words = uniform_words(picture, &self.store, origin_px, self.linear_target, 0);
+        let bind_group = self.prepare(slot, words);
         HeatmapCallback {
             pipeline: self.pipeline.clone(),
             bind_group,
@@ -115,8 +116,29 @@ impl Heatmap {
 
     /// Draws `picture` into the top left corner of a texture of the window's format.
     pub fn draw(&self, slot: &mut PictureSlot, picture: &Picture, target: &wgpu::TextureView) {
-        let bind_group = self.prepare(slot, picture, [0.0, 0.0], self.linear_target);
-        self.submit(&self.pipeline, &bind_group, target, picture.palette.ground);
+        let words = uniform_words(picture, &self.store, [0.0, 0.0], self.linear_target, 0);
+        let bind_group = self.prepare(slot, words);
+        let load = wgpu::LoadOp::Clear(wgpu::Color::TRANSPARENT);
+        self.submit(&self.pipeline, &bind_group, target, load);
+    }
+
+    /// Draws the wall, `picture`, into a texture of its own that already shows the rows before `changed_from`; from
+    /// scratch where that is `None`.
+    pub(super) fn draw_wall(
+        &self,
+        slot: &mut PictureSlot,
+        picture: &Picture,
+        target: &wgpu::TextureView,
+        changed_from: Option<usize>,
+    ) {
+        let from = changed_from.unwrap_or(0);
+        let words = uniform_words(picture, &self.store, [0.0, 0.0], false, from);
+        let bind_group = self.prepare(slot, words);
+        let load = match changed_from {
+            Some(_) => wgpu::LoadOp::Load,
+            None => wgpu::LoadOp::Clear(wgpu::Color::TRANSPARENT),
+        };
+        self.submit(&self.wall_pipeline, &bind_group, target, load);
     }
 
     fn submit(
@@ -124,9 +146,8 @@ impl Heatmap {
         pipeline: &wgpu::RenderPipeline,
         bind_group: &wgpu::BindGroup,
         target: &wgpu::TextureView,
-        ground: Color32,
+        load: wgpu::LoadOp<wgpu::Color>,
     ) {
-        let [r, g, b, a] = ground.to_normalized_gamma_f32().map(f64::from);
         let mut encoder = self
             .device
             .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
@@ -137,7 +158,7 @@ impl Heatmap {
                 depth_slice: None,
                 resolve_target: None,
                 ops: wgpu::Operations {
-                    load: wgpu::LoadOp::Clear(wgpu::Color { r, g, b, a }),
+                    load,
                     store: wgpu::StoreOp::Store,
                 },
             })],
@@ -151,14 +172,7 @@ impl Heatmap {
     }
 
     /// Writes the uniform buffer if it has changed, and binds the store's buffers again if they have.
-    fn prepare(
-        &self,
-        slot: &mut PictureSlot,
-        picture: &Picture,
-        origin_px: [f32; 2],
-        linear_target: bool,
-    ) -> wgpu::BindGroup {
-        let words = uniform_words(picture, &self.store, origin_px, linear_target);
+    fn prepare(&self, slot: &mut PictureSlot, words: Vec<u32>) -> wgpu::BindGroup {
         if slot.words != words {
             self.queue
                 .write_buffer(&slot.uniform, 0, bytemuck::cast_slice(&words));
@@ -249,11 +263,14 @@ fn pipeline(
 }
 
 /// The uniform buffer's contents. Keep in sync with `View` in `shaders/heatmap.wgsl`.
+///
+/// `changed_from`: the first row that may differ from what is already in the target.
 fn uniform_words(
     picture: &Picture,
     store: &RowStore,
     origin_px: [f32; 2],
     linear_target: bool,
+    changed_from: usize,
 ) -> Vec<u32> {
     let mut words = Vec::with_capacity(UNIFORM_WORDS);
     let palette = &picture.palette;
@@ -319,7 +336,7 @@ fn uniform_words(
         u32::from(picture.logarithmic),
         store.page_shift(),
         u32::from(linear_target),
-        0,
+        changed_from.min(u32::MAX as usize) as u32,
         0,
         0,
     ]);
@@ -347,70 +364,5 @@ impl egui_wgpu::CallbackTrait for HeatmapCallback {
         pass.set_pipeline(&self.pipeline);
         pass.set_bind_group(0, &self.bind_group, &[]);
         pass.draw(0..3, 0..1);
-    }
-}
-
-/// The wall of all heads, drawn in one call into a texture of its own, and only when something has changed: on a
-/// software rasteriser it is too much to draw with every movement of the pointer.
-pub struct WallTexture {
-    slot: PictureSlot,
-    texture: Option<wgpu::Texture>,
-    drawn: Option<(Picture, (u64, u64))>,
-}
-
-impl WallTexture {
-    pub fn new(heatmap: &Heatmap) -> Self {
-        Self {
-            slot: heatmap.slot(),
-            texture: None,
-            drawn: None,
-        }
-    }
-
-    /// Draws the wall if it is not as it should be. Returns whether the texture is another one than before.
-    pub fn refresh(&mut self, heatmap: &Heatmap, picture: &Picture) -> bool {
-        let size = wgpu::Extent3d {
-            width: picture.size_px[0].max(1),
-            height: picture.size_px[1].max(1),
-            depth_or_array_layers: 1,
-        };
-        let state = (*picture, heatmap.store.version());
-        if self.drawn == Some(state) {
-            return false;
-        }
-        let replaced = self
-            .texture
-            .as_ref()
-            .is_none_or(|texture| texture.size() != size);
-        if replaced {
-            self.texture = Some(heatmap.device.create_texture(&wgpu::TextureDescriptor {
-                label: Some("attention wall"),
-                size,
-                mip_level_count: 1,
-                sample_count: 1,
-                dimension: wgpu::TextureDimension::D2,
-                format: WALL_FORMAT,
-                usage: wgpu::TextureUsages::RENDER_ATTACHMENT
-                    | wgpu::TextureUsages::TEXTURE_BINDING
-                    | wgpu::TextureUsages::COPY_SRC,
-                view_formats: &[],
-            }));
-        }
-        if let Some(texture) = &self.texture {
-            let view = texture.create_view(&wgpu::TextureViewDescriptor::default());
-            let bind_group = heatmap.prepare(&mut self.slot, picture, [0.0, 0.0], false);
-            heatmap.submit(
-                &heatmap.wall_pipeline,
-                &bind_group,
-                &view,
-                picture.palette.ground,
-            );
-        }
-        self.drawn = Some(state);
-        replaced
-    }
-
-    pub fn texture(&self) -> Option<&wgpu::Texture> {
-        self.texture.as_ref()
     }
 }

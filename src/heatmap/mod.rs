@@ -2,6 +2,7 @@
 //!
 //! - [`store`]: recorded rows on the window's own wgpu device; only new rows are uploaded.
 //! - [`gpu`]: one fragment shader, `shaders/heatmap.wgsl`, that draws one head or the wall of all heads.
+//! - [`wall`]: the wall's texture, of which only what has changed is drawn.
 //! - [`cpu`]: the same picture of one head, pixel by pixel on the CPU, for devices without storage buffers.
 //! - [`rows`]: what is worked out once for each row and kept while the row stays the same.
 //! - [`color`]: the colour maps that both share.
@@ -22,14 +23,16 @@ pub mod cpu;
 pub mod gpu;
 pub mod rows;
 pub mod store;
+pub mod wall;
 
 use egui::Color32;
 
 pub use color::cividis;
-pub use cpu::{Triangle, paint_cpu};
-pub use gpu::{Heatmap, HeatmapCallback, PictureSlot, WallTexture};
+pub use cpu::{Cell, Triangle, paint_cpu, read_cell};
+pub use gpu::{Heatmap, HeatmapCallback, PictureSlot};
 pub use rows::{RowCache, largest_score};
 pub use store::{RowStore, Synced};
+pub use wall::WallTexture;
 
 use crate::prediction::words_per_row;
 

@@ -23,7 +23,7 @@ const FIRST_PAGE_WORDS: usize = 1 << 16;
 /// Words uploaded in one frame at most, 8 MiB, so that a change of branch never holds a frame up.
 const FRAME_WORDS: usize = 1 << 21;
 
-/// Two weights that are not there: a NaN that no conversion from f32 yields for a computed value.
+/// Fills a layer's part of a row that is not there: NaNs that no conversion from f32 yields for a computed value.
 ///
 /// Keep in sync with `ABSENT` in `shaders/heatmap.wgsl`.
 const ABSENT_WORD: u32 = u32::MAX;
@@ -54,8 +54,10 @@ pub struct RowStore {
     resident_rows: usize,
     /// Increases whenever a buffer is replaced.
     buffers_version: u64,
-    /// Increases whenever a row is written.
+    /// Increases whenever rows are written.
     contents_version: u64,
+    /// The first row that was written then.
+    changed_from: usize,
     scratch: Vec<u32>,
     scratch_lse: Vec<f32>,
 }
@@ -93,6 +95,7 @@ impl RowStore {
             resident_rows: 0,
             buffers_version: 0,
             contents_version: 0,
+            changed_from: 0,
             scratch: Vec::new(),
             scratch_lse: Vec::new(),
             device,
@@ -113,9 +116,18 @@ impl RowStore {
         self.resident_rows
     }
 
-    /// Changes whenever a pixel might.
-    pub fn version(&self) -> (u64, u64) {
-        (self.buffers_version, self.contents_version)
+    /// Changes whenever rows are written.
+    pub fn version(&self) -> u64 {
+        self.contents_version
+    }
+
+    /// The first row that may be another than at the given [`Self::version`].
+    pub fn changed_since(&self, version: u64) -> usize {
+        match self.contents_version - version.min(self.contents_version) {
+            0 => usize::MAX,
+            1 => self.changed_from,
+            _ => 0,
+        }
     }
 
     /// Memory taken on the device.
@@ -155,7 +167,6 @@ impl RowStore {
             self.shape = shape;
             self.layers = layers;
             self.rows.clear();
-            self.contents_version += 1;
         }
         let heads = self.layers.len() * shape.n_head;
         let mut synced = Synced::default();
@@ -171,6 +182,10 @@ impl RowStore {
             if self.scratch.len() + synced.uploaded_bytes / size_of::<u32>() > FRAME_WORDS {
                 self.resident_rows = index;
                 break;
+            }
+            if synced.uploaded_rows == 0 {
+                self.changed_from = index;
+                self.contents_version += 1;
             }
             run.get_or_insert(index);
             self.gather(index, row);
@@ -248,7 +263,6 @@ impl RowStore {
         }
         synced.uploaded_bytes += size_of_val(&scratch[..]) + size_of_val(&lse[..]);
         synced.runs += 1;
-        self.contents_version += 1;
         (self.scratch, self.scratch_lse) = (scratch, lse);
         self.scratch.clear();
         self.scratch_lse.clear();

@@ -51,6 +51,14 @@ pub fn run_bench(
     new_tokens: usize,
     record: BenchRecord,
 ) -> Result<BenchResult, ModelError> {
+    let n_ctx = model.config.n_ctx;
+    if prompt_tokens.saturating_add(new_tokens) > n_ctx {
+        return Err(ModelError::ContextFull {
+            past: prompt_tokens,
+            rows: new_tokens,
+            n_ctx,
+        });
+    }
     let asked = Record {
         logits: Logits::Last,
         attention: record == BenchRecord::All,
@@ -63,8 +71,8 @@ pub fn run_bench(
     // Kernels are compiled and memory is found on the first passes; none of that is decoding.
     for _ in 0..2 {
         model.forward(&ids[..ids.len().min(1)], &mut cache, &asked)?;
+        cache.truncate(0);
     }
-    cache.truncate(0);
 
     let mut kept = Vec::new();
     let started = Instant::now();

@@ -36,6 +36,13 @@ pub enum ModelError {
         source: std::io::Error,
     },
 
+    #[error("{} has {bytes} bytes, but such a file has at most {limit}; choose another folder", path.display())]
+    TooLarge {
+        path: PathBuf,
+        bytes: u64,
+        limit: u64,
+    },
+
     #[error("config.json: {0}")]
     Config(String),
 

@@ -4,19 +4,11 @@
 //! device. Every name, shape and type is checked before the first weight is read. Runs on the
 //! worker's thread; `progress` is called between pieces of about a megabyte and may cancel.
 
-use std::{
-    collections::HashSet,
-    ops::ControlFlow,
-    path::{Path, PathBuf},
-};
+use std::{collections::HashSet, ops::ControlFlow};
 
 use burn::{
     module::{Param, ParamId},
     tensor::{Device, Tensor, TensorData},
-};
-use rand_chacha::{
-    ChaCha8Rng,
-    rand_core::{RngCore, SeedableRng},
 };
 use rayon::prelude::*;
 
@@ -26,75 +18,10 @@ use super::{
     error::ModelError,
     gpt2::Gpt2,
     layers::{Attention, Block, Conv1d, LayerNorm, Mlp, Network, ShardedTable},
+    random_weights::random_values,
     safetensors_files::SafetensorsFiles,
+    source::{BUILT_IN_WEIGHTS, ModelSource, source_config},
 };
-
-const BUILT_IN_CONFIG: &str = include_str!("../../assets/storyteller/config.json");
-const BUILT_IN_WEIGHTS: &[u8] = include_bytes!("../../assets/storyteller/model.safetensors");
-const BUILT_IN_TOKENIZER: &[u8] = include_bytes!("../../assets/storyteller/tokenizer.json");
-
-/// Where a model comes from.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ModelSource {
-    /// The model that is part of the program.
-    BuiltIn,
-    /// A folder in Hugging Face layout.
-    Folder(PathBuf),
-    /// Random weights of a given size and seed, for measuring.
-    Random(Gpt2Config, u64),
-}
-
-/// The tokenizer of the built-in model.
-pub fn built_in_tokenizer_json() -> &'static [u8] {
-    BUILT_IN_TOKENIZER
-}
-
-/// The tokenizer file of a model folder.
-pub fn folder_tokenizer_json(folder: &Path) -> Result<Vec<u8>, ModelError> {
-    let path = folder.join("tokenizer.json");
-    if !path.exists() {
-        let both = ["vocab.json", "merges.txt"].map(|name| folder.join(name).exists());
-        return Err(if both == [true, true] {
-            ModelError::OnlyVocabAndMerges(folder.into())
-        } else {
-            ModelError::NoTokenizer(folder.into())
-        });
-    }
-    std::fs::read(&path).map_err(|source| ModelError::Io { path, source })
-}
-
-/// The sizes of a source, without its weights.
-pub fn source_config(source: &ModelSource) -> Result<Gpt2Config, ModelError> {
-    match source {
-        ModelSource::BuiltIn => Gpt2Config::from_json(BUILT_IN_CONFIG),
-        ModelSource::Folder(folder) => folder_config(folder),
-        ModelSource::Random(config, _) => config.validate().map(|()| config.clone()),
-    }
-}
-
-fn folder_config(folder: &Path) -> Result<Gpt2Config, ModelError> {
-    if !folder.exists() {
-        return Err(ModelError::NoFolder(folder.into()));
-    }
-    if !folder.is_dir() {
-        return Err(ModelError::NotAFolder(folder.into()));
-    }
-    let path = folder.join("config.json");
-    if !path.exists() {
-        let weights = [
-            "model.safetensors",
-            "model.safetensors.index.json",
-            "pytorch_model.bin",
-        ];
-        return Err(if weights.iter().any(|name| folder.join(name).exists()) {
-            ModelError::NoConfig(folder.into())
-        } else {
-            ModelError::NoModel(folder.into())
-        });
-    }
-    let bytes = std::fs::read(&path).map_err(|source| ModelError::Io { path, source })?;
-    Gpt2Config::from_json(&String::from_utf8_lossy(&bytes))
-}
 
 impl Gpt2 {
     /// Load a model onto a device.
@@ -435,30 +362,4 @@ fn transposed(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
             }
         });
     out
-}
-
-/// Norm weights 1, biases 0, all else uniform with standard deviation 0.02.
-fn random_values(name: &str, count: usize, seed: u64, stream: u64) -> Vec<f32> {
-    if name.ends_with(".bias") {
-        return vec![0.0; count];
-    }
-    if name.contains("ln_") {
-        return vec![1.0; count];
-    }
-    const BLOCK: usize = 1 << 16;
-    let width = 0.02 * 12f32.sqrt();
-    let mut values = vec![0.0; count];
-    values
-        .par_chunks_mut(BLOCK)
-        .enumerate()
-        .for_each(|(block, values)| {
-            let mut rng = ChaCha8Rng::seed_from_u64(seed);
-            rng.set_stream((stream << 32) | block as u64);
-            for value in values {
-                // 24 bits are what an f32 between 0 and 1 holds.
-                let unit = (rng.next_u32() >> 8) as f32 / (1 << 24) as f32;
-                *value = (unit - 0.5) * width;
-            }
-        });
-    values
 }

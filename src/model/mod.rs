@@ -14,8 +14,10 @@ mod kv_cache;
 mod layers;
 mod load;
 mod ops;
+mod random_weights;
 mod safetensors_files;
 mod self_check;
+mod source;
 
 pub use bench::{BenchRecord, BenchResult, bare_read_ms, run_bench};
 pub use config::{Activation, Gpt2Config};
@@ -23,5 +25,5 @@ pub use device::{ComputeDevice, DeviceChoice, DeviceKind};
 pub use error::ModelError;
 pub use gpt2::{Gpt2, LayerAttention, Logits, Pass, Record};
 pub use kv_cache::KvCache;
-pub use load::{ModelSource, built_in_tokenizer_json, folder_tokenizer_json, source_config};
 pub use self_check::{CheckRow, Outcome, self_check, self_check_loaded};
+pub use source::{ModelSource, built_in_tokenizer_json, folder_tokenizer_json, source_config};

@@ -15,7 +15,7 @@ use super::{
 };
 
 /// More rows than this are a prefill, where `gemm` is faster than streaming the weights per row.
-const FEW_ROWS: usize = 16;
+const FEW_ROWS: usize = 6;
 
 /// Stands for -inf in masked scores: finite, because shader compilers may assume that there are
 /// no infinities; e^(this - m) is 0 in f32 for every score a model can have.

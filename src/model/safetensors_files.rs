@@ -15,7 +15,7 @@ use half::{bf16, f16};
 use safetensors::{Dtype, tensor::Metadata};
 use serde::Deserialize;
 
-use super::error::ModelError;
+use super::{error::ModelError, source::read_small_text};
 
 /// How much is read at once.
 const PIECE: usize = 1 << 20;
@@ -97,10 +97,7 @@ impl SafetensorsFiles {
     }
 
     fn open_shards(folder: &Path, index: &Path) -> Result<Self, ModelError> {
-        let text = std::fs::read_to_string(index).map_err(|source| ModelError::Io {
-            path: index.into(),
-            source,
-        })?;
+        let text = read_small_text(index)?;
         let ShardIndex { weight_map } = serde_json::from_str(&text)
             .map_err(|e| ModelError::Index(format!("not a shard index ({e})")))?;
         let shards: BTreeSet<&String> = weight_map.values().collect();

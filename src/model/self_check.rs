@@ -1,7 +1,7 @@
 //! Whether this machine computes what it should: CPU against GPU, cached against uncached.
 //!
 //! Owns the comparison and its limits; who shows the rows is not known here. Runs on the calling
-//! thread and takes a few passes of twelve tokens on each device.
+//! thread and takes a few passes of two dozen tokens on each device.
 
 use std::{fmt, ops::ControlFlow};
 
@@ -9,11 +9,12 @@ use super::{
     device::{ComputeDevice, DeviceKind},
     error::ModelError,
     gpt2::{Gpt2, Logits, Pass, Record},
-    load::ModelSource,
+    source::ModelSource,
 };
 
-/// Tokens compared; enough for every head to look back, few enough for a slow device.
-const TOKENS: usize = 12;
+/// Tokens compared: more than the CPU treats as a few rows, so that its two ways of multiplying are
+/// compared too, and few enough for a slow device.
+const TOKENS: usize = 24;
 /// Of these, how many go in at once before decoding one by one.
 const PREFILL: usize = 4;
 const LOGIT_LIMIT: f32 = 1e-4;

@@ -192,14 +192,10 @@ impl Session {
         if let Some(text) = &self.unread {
             return text;
         }
-        let shown = if self.is_running() {
-            self.path.len() - self.layout.pending_tail
+        if self.is_running() {
+            self.layout.settled()
         } else {
-            self.path.len()
-        };
-        match shown.checked_sub(1) {
-            Some(last) => &self.layout.text[..self.layout.ends[last]],
-            None => "",
+            &self.layout.text
         }
     }
 

@@ -118,9 +118,9 @@ fn wide() -> Tree<Panel> {
         &mut tiles,
         LinearDir::Vertical,
         &[
-            (Panel::Text, 0.43),
-            (Panel::Tokens, 0.18),
-            (Panel::Sampling, 0.39),
+            (Panel::Text, 0.36),
+            (Panel::Tokens, 0.21),
+            (Panel::Sampling, 0.43),
         ],
     );
     let middle = tiles.insert_pane(Panel::NextToken);

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use egui::{
-    DragValue, Grid, Response, RichText, ScrollArea, Slider, SliderClamping, Ui, emath::Numeric,
+    CornerRadius, DragValue, Grid, Response, RichText, ScrollArea, Slider, SliderClamping, Ui,
+    emath::Numeric,
 };
 
-use super::{PanelContext, card::Card, chart};
+use super::{PanelContext, Theme, card::Card, chart};
 use crate::{
     sampling::{Mode, SamplingSettings},
     session::Action,
@@ -30,12 +31,14 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
         |ui| {
             ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
                 ui.horizontal_wrapped(|ui| {
+                    ui.spacing_mut().item_spacing.x = 5.0;
+                    ui.spacing_mut().button_padding.x = 7.0;
                     mode(ui, &mut settings, theme);
                     seed_and_length(ui, &mut settings);
                     stop_strings(ui, &mut settings);
                 });
                 ui.add_space(4.0);
-                ui.add_enabled_ui(true, |ui| sliders(ui, &mut settings, vocab_size, scale));
+                sliders(ui, &mut settings, vocab_size, scale);
             });
         },
     );
@@ -56,20 +59,50 @@ fn subtitle(settings: &SamplingSettings) -> String {
     }
 }
 
-fn mode(ui: &mut Ui, settings: &mut SamplingSettings, theme: &super::Theme) {
-    for (mode, name) in [(Mode::Greedy, "Greedy"), (Mode::Sample, "Sample")] {
-        let on = settings.mode == mode;
-        let text = RichText::new(name).color(if on { theme.panel } else { theme.ink });
-        let button = egui::Button::new(text)
-            .fill(if on { theme.ink } else { theme.panel })
-            .stroke(theme.hairline());
-        let response = ui.add(button);
-        response
-            .widget_info(|| egui::WidgetInfo::selected(egui::Role::RadioButton, true, on, name));
-        if response.clicked() {
-            settings.mode = mode;
+/// Two halves of one control.
+fn mode(ui: &mut Ui, settings: &mut SamplingSettings, theme: &Theme) {
+    let round = CornerRadius::same(7);
+    let halves = [
+        (
+            Mode::Greedy,
+            "Greedy",
+            CornerRadius {
+                ne: 0,
+                se: 0,
+                ..round
+            },
+        ),
+        (
+            Mode::Sample,
+            "Sample",
+            CornerRadius {
+                nw: 0,
+                sw: 0,
+                ..round
+            },
+        ),
+    ];
+    ui.scope(|ui| {
+        ui.spacing_mut().item_spacing.x = 0.0;
+        for (mode, name, corners) in halves {
+            let on = settings.mode == mode;
+            let (text, ground) = if on {
+                (theme.panel, theme.ink)
+            } else {
+                (theme.ink, theme.panel)
+            };
+            let button = egui::Button::new(RichText::new(name).color(text))
+                .fill(ground)
+                .corner_radius(corners);
+            let response = ui.add(button);
+            response.widget_info(|| {
+                egui::WidgetInfo::selected(egui::Role::RadioButton, true, on, name)
+            });
+            if response.clicked() {
+                settings.mode = mode;
+            }
         }
-    }
+    });
 }
 
 fn seed_and_length(ui: &mut Ui, settings: &mut SamplingSettings) {
@@ -162,7 +195,8 @@ fn sliders(ui: &mut Ui, settings: &mut SamplingSettings, vocab_size: u32, scale:
     let widths = RowWidths::fit(ui.available_width(), scale);
     Grid::new("filters")
         .num_columns(3)
-        .spacing([12.0, 4.0])
+        .min_row_height(ROW * scale)
+        .spacing([12.0, 3.0])
         .show(ui, |ui| {
             widths.row(
                 ui,
@@ -257,6 +291,9 @@ fn off_at(
     }
 }
 
+/// Height of a filter row, in points at 100 % type.
+const ROW: f32 = 22.0;
+
 /// The columns of the filter rows, in points.
 struct RowWidths {
     slider: f32,
@@ -270,8 +307,28 @@ impl RowWidths {
         Self {
             slider: (available - label - number - 32.0).max(40.0),
             number,
-            height: 22.0 * scale,
+            height: ROW * scale,
         }
+    }
+
+    /// egui draws a handle as a ring around a disc of the rail's colour: a wide ring of ink on a small disc.
+    fn style_slider(&self, ui: &mut Ui) {
+        let ink = ui.visuals().text_color();
+        let style = ui.style_mut();
+        let widgets = &mut style.visuals.widgets;
+        for widget in [
+            &mut widgets.inactive,
+            &mut widgets.hovered,
+            &mut widgets.active,
+        ] {
+            widget.fg_stroke = egui::Stroke::new(0.28 * self.height, ink);
+        }
+        style.spacing.slider_width = self.slider;
+        style.spacing.interact_size.y = 0.55 * self.height;
+        style.text_styles.insert(
+            egui::TextStyle::Body,
+            egui::FontId::proportional(0.4 * self.height),
+        );
     }
 
     fn row<'a, Num: Numeric>(
@@ -283,12 +340,14 @@ impl RowWidths {
         number: impl FnOnce(&'a mut Num) -> DragValue<'a>,
     ) {
         let label = ui.label(name);
-        ui.spacing_mut().slider_width = self.slider;
-        // The number beside it may lie beyond the rail or between its steps: the slider must not pull it back.
-        let slider = slider(value)
-            .show_value(false)
-            .clamping(SliderClamping::Edits);
-        ui.add(slider).labelled_by(label.id);
+        ui.scope(|ui| {
+            self.style_slider(ui);
+            // The number beside it may lie beyond the rail or between its steps: the slider must not pull it back.
+            let slider = slider(value)
+                .show_value(false)
+                .clamping(SliderClamping::Edits);
+            ui.add(slider).labelled_by(label.id);
+        });
         ui.add_sized([self.number, self.height], number(value))
             .labelled_by(label.id);
         ui.end_row();

@@ -8,26 +8,68 @@ use crate::{
     session::{Action, Activity, Session},
 };
 
+/// Below this width, in points at 100 % type, only the essentials are shown on the right.
+const ROOMY_FROM: f32 = 1000.0;
+
 pub fn show(ui: &mut Ui, ctx: &mut PanelContext) {
-    let theme = ctx.theme;
-    let session = ctx.session;
+    let roomy = ui.available_width() >= ROOMY_FROM * ctx.scale;
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 18.0;
-        ui.label(RichText::new(phase(session)).small().family(semibold()).color(theme.ink));
-        for part in left_parts(session) {
-            ui.label(RichText::new(part).small().color(theme.dim));
-        }
+        ui.label(
+            RichText::new(phase(ctx.session))
+                .small()
+                .family(semibold())
+                .color(ctx.theme.ink),
+        );
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             self_check(ui, ctx);
-            let recorded = format!("recorded {} of {}", bytes(session.recorded_bytes()), bytes(session.budget_bytes()));
-            ui.label(RichText::new(recorded).small().color(theme.dim))
-                .on_hover_text("Logits and attention kept so that every past step can be shown again. Over the budget, attention is let go first and computed again when asked for.");
-            if let Some(model) = session.model() {
-                let device = if model.device_why.is_empty() { model.device.clone() } else { format!("{} ({})", model.device, model.device_why) };
-                ui.add(egui::Label::new(RichText::new(format!("{device} · {}", model.precision)).small().color(theme.dim)).truncate());
+            if roomy {
+                recorded(ui, ctx);
             }
+            device(ui, ctx, roomy);
+            // What is left of the line, cut with an ellipsis where it is too short.
+            ui.with_layout(Layout::left_to_right(Align::Center), |ui| {
+                let parts = left_parts(ctx.session).join("     ");
+                ui.add(
+                    egui::Label::new(RichText::new(&parts).small().color(ctx.theme.dim)).truncate(),
+                )
+                .on_hover_text(&parts);
+            });
         });
     });
+}
+
+fn recorded(ui: &mut Ui, ctx: &PanelContext) {
+    let session = ctx.session;
+    let text = format!(
+        "recorded {} of {}",
+        bytes(session.recorded_bytes()),
+        bytes(session.budget_bytes())
+    );
+    ui.label(RichText::new(text).small().color(ctx.theme.dim)).on_hover_text(
+        "Logits and attention kept so that every past step can be shown again. Over the budget, \
+         attention is let go first and computed again when asked for.",
+    );
+}
+
+fn device(ui: &mut Ui, ctx: &PanelContext, roomy: bool) {
+    let Some(model) = ctx.session.model() else {
+        return;
+    };
+    let why = if model.device_why.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", model.device_why)
+    };
+    let whole = format!("{}{why} · {}", model.device, model.precision);
+    let short = format!(
+        "{} · {}",
+        model.device.split(' ').next().unwrap_or_default(),
+        model.precision
+    );
+    let text = if roomy { &whole } else { &short };
+    ui.label(RichText::new(text).small().color(ctx.theme.dim))
+        .on_hover_text(&whole);
 }
 
 fn phase(session: &Session) -> &'static str {

@@ -3,11 +3,14 @@
 //! One response covers the whole chart. Scores and entropies outlive logits that were let go for memory. Runs on
 //! the window's thread.
 
-use std::sync::Arc;
+mod layout;
+mod words;
 
 use egui::{
     EventFilter, Id, Key, Mesh, Pos2, Rect, Response, ScrollArea, Sense, Ui, UiBuilder, pos2, vec2,
 };
+
+use layout::{Axes, Bands, Block, column_at, column_width, prefill_blocks};
 
 use super::{
     PanelContext, Theme,
@@ -15,18 +18,12 @@ use super::{
     chart::{self, Faces},
 };
 use crate::{
-    prediction::{PassTiming, Phase},
+    prediction::Phase,
     session::{Action, Node, Session},
 };
 
 const TITLE: &str = "Timeline";
-const SUBTITLE: &str = "bar: surprisal of the chosen token · line: entropy · nats, model P · prompt grey · below: time in ms";
-
-/// Widths that a column may have, in points at 100 % type: as tokens come, columns narrow in these steps only.
-const COLUMN_WIDTHS: [f32; 10] = [27.0, 22.0, 18.0, 14.0, 11.0, 9.0, 7.0, 6.0, 5.0, 4.0];
-
-/// No bar is narrower: beyond that the chart scrolls.
-const LEAST_COLUMN_POINTS: f32 = 4.0;
+const SUBTITLE: &str = "bar: surprisal of the chosen token · line: entropy · nats, model P · prompt grey · below: time in ms, cut where it ends above the axis";
 
 pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
     let session = ctx.session;
@@ -38,7 +35,7 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
     .show(
         ui,
         ctx.theme,
-        |ui| chart::copy_table_item(ui, || Some(table(session))),
+        |ui| chart::copy_table_item(ui, || Some(words::table(session))),
         |ui| {
             let theme = ctx.theme;
             chart::header_slot(ui, TITLE, theme, |ui| {
@@ -56,174 +53,6 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
         },
     )
 }
-
-// ---- layout ------------------------------------------------------------------------------------------------------
-
-/// Width of a column so that `columns` of them fit into `room`, and whether they do.
-fn column_width(room: f32, columns: usize, scale: f32) -> (f32, bool) {
-    let fits = COLUMN_WIDTHS
-        .iter()
-        .map(|width| (width * scale).round())
-        .find(|width| width * columns as f32 <= room);
-    match fits {
-        Some(width) => (width, true),
-        None => (
-            (COLUMN_WIDTHS[COLUMN_WIDTHS.len() - 1] * scale)
-                .round()
-                .max(LEAST_COLUMN_POINTS),
-            false,
-        ),
-    }
-}
-
-/// The column under a point, counted from the first.
-fn column_at(x: f32, left: f32, width: f32, columns: usize) -> usize {
-    (((x - left) / width).max(0.0) as usize).min(columns.saturating_sub(1))
-}
-
-/// The two charts, one above the other.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Bands {
-    nats: Rect,
-    /// Left out where the panel is too low for both.
-    ms: Option<Rect>,
-}
-
-impl Bands {
-    fn fit(area: Rect, line: f32) -> Self {
-        // Room above each band for the number at the top of its axis.
-        let head = 0.5 * line;
-        let gap = 0.7 * line;
-        let room = area.height() - head - gap;
-        if room < 3.5 * line {
-            return Self {
-                nats: Rect::from_min_max(
-                    pos2(area.left(), (area.top() + head).min(area.bottom())),
-                    area.max,
-                ),
-                ms: None,
-            };
-        }
-        let upper = (0.62 * room).round();
-        let nats = Rect::from_min_size(
-            pos2(area.left(), area.top() + head),
-            vec2(area.width(), upper),
-        );
-        Self {
-            nats,
-            ms: Some(Rect::from_min_max(
-                pos2(area.left(), nats.bottom() + gap),
-                area.max,
-            )),
-        }
-    }
-}
-
-/// Upper ends of the axes, in steps.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Axes {
-    nats: f64,
-    ms: f64,
-}
-
-impl Axes {
-    fn of(session: &Session) -> Self {
-        let (mut nats, mut decode_ms, mut prefill_ms) = (0f64, 0f64, 0f64);
-        for node in session.path_nodes() {
-            let surprisal = node.score.map(|score| score.surprisal_nats());
-            for value in [surprisal, node.entropy_nats]
-                .into_iter()
-                .flatten()
-                .filter(|value| value.is_finite())
-            {
-                nats = nats.max(value);
-            }
-            if let Some(timing) = node
-                .prediction
-                .as_ref()
-                .map(|prediction| &prediction.timing)
-            {
-                let total = timing.model_ms + timing.record_ms;
-                match timing.phase {
-                    Phase::Decode => decode_ms = decode_ms.max(total),
-                    Phase::Prefill => prefill_ms = prefill_ms.max(total),
-                }
-            }
-        }
-        // A long prefill would flatten every decode step; it is a block with its number written on it instead.
-        Self {
-            nats: chart::nice_ceil(nats),
-            ms: chart::nice_ceil(if decode_ms > 0.0 {
-                decode_ms
-            } else {
-                prefill_ms
-            }),
-        }
-    }
-}
-
-/// Neighbouring tokens that one prefill pass put through the model.
-#[derive(Debug)]
-struct Block<'a> {
-    tokens: std::ops::Range<usize>,
-    timing: &'a Arc<PassTiming>,
-}
-
-fn prefill_blocks(session: &Session) -> Vec<Block<'_>> {
-    let mut blocks: Vec<Block> = Vec::new();
-    for (index, node) in session.path_nodes().enumerate() {
-        let Some(timing) = node
-            .prediction
-            .as_ref()
-            .map(|prediction| &prediction.timing)
-        else {
-            continue;
-        };
-        if timing.phase != Phase::Prefill {
-            continue;
-        }
-        match blocks.last_mut() {
-            Some(last) if last.tokens.end == index && Arc::ptr_eq(last.timing, timing) => {
-                last.tokens.end += 1
-            }
-            _ => blocks.push(Block {
-                tokens: index..index + 1,
-                timing,
-            }),
-        }
-    }
-    blocks
-}
-
-/// The ways to label a prefill block, longest first.
-fn block_labels(timing: &PassTiming, here: usize) -> [String; 3] {
-    let tokens = if timing.rows == 1 {
-        "1 token".to_owned()
-    } else {
-        format!("{} tokens", chart::count(timing.rows))
-    };
-    let here = if here == timing.rows {
-        String::new()
-    } else {
-        format!(", {here} of them here")
-    };
-    let ms = milliseconds(timing.model_ms);
-    [
-        format!("prefill {tokens}{here} {ms}"),
-        format!("prefill {ms}"),
-        ms,
-    ]
-}
-
-fn milliseconds(ms: f64) -> String {
-    match ms {
-        ms if ms < 9.995 => format!("{ms:.2} ms"),
-        ms if ms < 99.95 => format!("{ms:.1} ms"),
-        _ => format!("{} ms", chart::count(ms.round() as usize)),
-    }
-}
-
-// ---- drawing -----------------------------------------------------------------------------------------------------
 
 fn content(ui: &mut Ui, ctx: &mut PanelContext) {
     let area = ui.available_rect_before_wrap();
@@ -313,7 +142,7 @@ fn interact(ui: &Ui, ctx: &mut PanelContext, rect: Rect, drawing: &Drawing) {
     response.widget_info(|| {
         let what = session.node(selected).map_or_else(
             || "open step".to_owned(),
-            |node| step_name(session, selected, node),
+            |node| words::step_name(session, selected, node),
         );
         egui::WidgetInfo::slider(
             true,
@@ -369,7 +198,7 @@ fn interact(ui: &Ui, ctx: &mut PanelContext, rect: Rect, drawing: &Drawing) {
         ui.data_mut(|data| data.insert_temp(id, on.is_some()));
     }
     if let Some(index) = on {
-        response.on_hover_ui_at_pointer(|ui| details(ui, session, index));
+        response.on_hover_ui_at_pointer(|ui| words::details(ui, session, index));
     }
 }
 
@@ -506,8 +335,10 @@ impl Drawing<'_> {
         }
         if let Some(entropy) = entropy.filter(|entropy| entropy.is_finite()) {
             let at = y(entropy);
+            // Hundreds of thick lines would drown the bars.
+            let half = if self.width < 9.0 { 0.5 } else { 1.0 };
             bars.add(
-                Rect::from_x_y_ranges(x, at - 1.0..=at + 1.0),
+                Rect::from_x_y_ranges(x, at - half..=at + half),
                 self.theme.ink,
             );
         }
@@ -538,6 +369,9 @@ impl Drawing<'_> {
                         lighter,
                     );
                 }
+                if timing.model_ms + timing.record_ms > self.axes.ms {
+                    self.cut(bars, self.bar(index), band.top());
+                }
             }
         }
         for block in prefill_blocks(self.session) {
@@ -553,8 +387,16 @@ impl Drawing<'_> {
         }
     }
 
+    /// A cut through a bar says that it ends above the axis: its height is not its time.
+    fn cut(&self, bars: &mut Bars, x: egui::Rangef, top: f32) {
+        bars.add(
+            Rect::from_x_y_ranges(x, top + 2.0..=top + 4.0),
+            self.theme.panel,
+        );
+    }
+
     /// One block over all tokens of the pass, with its time written on it.
-    fn prefill(&self, bars: &Bars, band: Rect, block: &Block, top: f32) {
+    fn prefill(&self, bars: &mut Bars, band: Rect, block: &Block, top: f32) {
         let painter = bars.painter;
         let (first, last) = (self.bar(block.tokens.start), self.bar(block.tokens.end - 1));
         let rect = Rect::from_min_max(
@@ -568,15 +410,9 @@ impl Drawing<'_> {
         );
         let total = block.timing.model_ms + block.timing.record_ms;
         if total > self.axes.ms {
-            // It ends above the axis: a cut through the block says that its height is not its time.
-            let cut = rect.top() + 3.0;
-            painter.hline(
-                rect.x_range(),
-                cut,
-                egui::Stroke::new(1.5, self.theme.panel),
-            );
+            self.cut(bars, rect.x_range(), rect.top());
         }
-        for label in block_labels(block.timing, block.tokens.len()) {
+        for label in words::block_labels(block.timing, block.tokens.len()) {
             let galley = painter.layout_no_wrap(label, self.faces.small.clone(), self.theme.ink);
             if galley.size().x + 4.0 <= rect.width() {
                 let at = pos2(rect.left() + 4.0, band.center().y - 0.5 * galley.size().y);
@@ -645,217 +481,5 @@ impl Bars<'_> {
         if !self.mesh.is_empty() {
             self.painter.add(self.mesh);
         }
-    }
-}
-
-// ---- words -------------------------------------------------------------------------------------------------------
-
-fn label_of(session: &Session, node: &Node) -> String {
-    session.tokenizer().map_or_else(
-        || format!("#{}", node.token),
-        |tokenizer| tokenizer.label(node.token),
-    )
-}
-
-fn step_name(session: &Session, index: usize, node: &Node) -> String {
-    let entropy = entropy_before(session, index).map_or_else(String::new, |entropy| {
-        format!(", entropy {entropy:.2} nats")
-    });
-    let surprisal = node.score.map_or_else(
-        || "no surprisal".to_owned(),
-        |score| format!("surprisal {:.2} nats", score.surprisal_nats()),
-    );
-    format!(
-        "{}, {}, {surprisal}{entropy}",
-        label_of(session, node),
-        node.origin.name()
-    )
-}
-
-/// Entropy of the prediction that a token was chosen from.
-fn entropy_before(session: &Session, index: usize) -> Option<f64> {
-    index
-        .checked_sub(1)
-        .and_then(|before| session.node(before))
-        .and_then(|node| node.entropy_nats)
-}
-
-fn details(ui: &mut Ui, session: &Session, index: usize) {
-    let entropy = |ui: &mut Ui| {
-        if let Some(entropy) = entropy_before(session, index) {
-            ui.label(format!("entropy before it {entropy:.4} nats"));
-        }
-    };
-    let Some(node) = session.node(index) else {
-        ui.label("open step, nothing chosen yet");
-        entropy(ui);
-        return;
-    };
-    ui.label(
-        egui::RichText::new(format!("{}  ·  id {}", label_of(session, node), node.token))
-            .monospace(),
-    );
-    ui.label(format!("token {index}, {}", node.origin.name()));
-    match node.score {
-        Some(score) => {
-            ui.label(format!(
-                "model P {:.4} %  ·  rank {}",
-                100.0 * score.log_prob.exp(),
-                chart::count(score.rank)
-            ));
-            ui.label(format!("surprisal {:.4} nats", score.surprisal_nats()));
-        }
-        None if node.outside => drop(ui.label("before the context, the model never saw it")),
-        None if index == session.context_start() => {
-            drop(ui.label("nothing before it to predict it from"))
-        }
-        None => drop(ui.label("not predicted yet")),
-    }
-    entropy(ui);
-    if let Some(timing) = node
-        .prediction
-        .as_ref()
-        .map(|prediction| &prediction.timing)
-    {
-        let how = match timing.phase {
-            Phase::Prefill => format!(
-                "put through the model in a prefill of {} tokens",
-                chart::count(timing.rows)
-            ),
-            Phase::Decode => "put through the model in one decode step".to_owned(),
-        };
-        ui.label(format!(
-            "{how}, {} and {} for recording",
-            milliseconds(timing.model_ms),
-            milliseconds(timing.record_ms)
-        ));
-    }
-}
-
-/// Tab-separated, one row a token.
-fn table(session: &Session) -> String {
-    let mut out = String::from(
-        "index\tid\ttoken\torigin\tmodel P (%)\trank\tsurprisal (nats)\tentropy before it (nats)\tphase\ttokens in the pass\tmodel (ms)\trecording (ms)\n",
-    );
-    for (index, node) in session.path_nodes().enumerate() {
-        let score = node.score.map_or_else(
-            || "\t\t".to_owned(),
-            |score| {
-                format!(
-                    "{:.6}\t{}\t{:.6}",
-                    100.0 * score.log_prob.exp(),
-                    score.rank,
-                    score.surprisal_nats()
-                )
-            },
-        );
-        let entropy = entropy_before(session, index)
-            .map(|entropy| format!("{entropy:.6}"))
-            .unwrap_or_default();
-        let time = node.prediction.as_ref().map_or_else(
-            || "\t\t\t".to_owned(),
-            |prediction| {
-                let timing = &prediction.timing;
-                format!(
-                    "{}\t{}\t{:.3}\t{:.3}",
-                    timing.phase.name(),
-                    timing.rows,
-                    timing.model_ms,
-                    timing.record_ms
-                )
-            },
-        );
-        out.push_str(&format!(
-            "{index}\t{}\t{}\t{}\t{score}\t{entropy}\t{time}\n",
-            node.token,
-            label_of(session, node),
-            node.origin.name()
-        ));
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn columns_narrow_in_steps_and_then_scroll() {
-        assert_eq!(column_width(1300.0, 14, 1.0), (27.0, true));
-        assert_eq!(column_width(1300.0, 100, 1.0), (11.0, true));
-        assert_eq!(column_width(1300.0, 1025, 1.0), (4.0, false));
-        let (width, fits) = column_width(1300.0, 300, 2.5);
-        assert!(!fits && width >= 10.0);
-        let mut last = f32::INFINITY;
-        for columns in 1..1100 {
-            let (width, fits) = column_width(1300.0, columns, 1.0);
-            assert!(width <= last && width >= LEAST_COLUMN_POINTS);
-            assert!(!fits || width * columns as f32 <= 1300.0);
-            last = width;
-        }
-    }
-
-    #[test]
-    fn the_pointer_always_finds_a_column() {
-        assert_eq!(column_at(-50.0, 10.0, 24.0, 14), 0);
-        assert_eq!(column_at(10.0, 10.0, 24.0, 14), 0);
-        assert_eq!(column_at(35.0, 10.0, 24.0, 14), 1);
-        assert_eq!(column_at(1e6, 10.0, 24.0, 14), 13);
-        assert_eq!(column_at(f32::NAN, 10.0, 24.0, 14), 0);
-        assert_eq!(column_at(5.0, 0.0, 24.0, 0), 0);
-    }
-
-    #[test]
-    fn a_low_panel_shows_one_chart_and_bands_stay_inside() {
-        for height in 16..400 {
-            let area = Rect::from_min_size(pos2(3.0, 9.0), vec2(500.0, height as f32));
-            let bands = Bands::fit(area, 15.0);
-            assert!(
-                area.expand(0.5).contains_rect(bands.nats),
-                "{height} {bands:?}"
-            );
-            if let Some(ms) = bands.ms {
-                assert!(
-                    area.contains_rect(ms) && ms.top() > bands.nats.bottom() && ms.height() > 15.0,
-                    "{height} {bands:?}"
-                );
-            }
-        }
-        assert!(
-            Bands::fit(Rect::from_min_size(Pos2::ZERO, vec2(500.0, 40.0)), 15.0)
-                .ms
-                .is_none()
-        );
-        assert!(
-            Bands::fit(Rect::from_min_size(Pos2::ZERO, vec2(500.0, 87.0)), 15.0)
-                .ms
-                .is_some()
-        );
-    }
-
-    #[test]
-    fn a_block_says_how_many_of_its_tokens_are_still_in_the_text() {
-        let timing = PassTiming {
-            phase: Phase::Prefill,
-            first: 0,
-            rows: 6,
-            model_ms: 8.4,
-            record_ms: 0.1,
-        };
-        assert_eq!(block_labels(&timing, 6)[0], "prefill 6 tokens 8.40 ms");
-        assert_eq!(
-            block_labels(&timing, 3)[0],
-            "prefill 6 tokens, 3 of them here 8.40 ms"
-        );
-        let one = PassTiming {
-            rows: 1,
-            model_ms: 1234.4,
-            ..timing
-        };
-        assert_eq!(
-            block_labels(&one, 1),
-            ["prefill 1 token 1,234 ms", "prefill 1,234 ms", "1,234 ms"]
-        );
-        assert_eq!(milliseconds(12.34), "12.3 ms");
     }
 }

@@ -1,12 +1,13 @@
 //! The bar at the top: model menu, transport, examples, panels, type scale, appearance.
 
+use egui::containers::menu::MenuButton;
 use egui::{Align, Button, Layout, Response, RichText, Ui};
 use egui_material_icons::{
     MaterialIcon,
     icons::{
         ICON_CHEVRON_LEFT, ICON_CHEVRON_RIGHT, ICON_CONTRAST, ICON_FORMAT_SIZE,
-        ICON_KEYBOARD_ARROW_DOWN, ICON_LAST_PAGE, ICON_PAUSE, ICON_PLAY_ARROW, ICON_SKIP_NEXT,
-        ICON_STOP,
+        ICON_KEYBOARD_ARROW_DOWN, ICON_LAST_PAGE, ICON_MORE_HORIZ, ICON_PAUSE, ICON_PLAY_ARROW,
+        ICON_SKIP_NEXT, ICON_STOP,
     },
 };
 
@@ -69,38 +70,89 @@ pub fn show(
     dock_size: egui::Vec2,
 ) -> Vec<WindowWish> {
     let mut wishes = Vec::new();
-    // Words go when they do not fit; icons, names and tooltips stay.
-    let roomy = ui.available_width() > 1120.0 * ctx.scale;
+    let room = Room::of(ui.available_width() / ctx.scale);
     ui.horizontal_centered(|ui| {
-        model_menu(ui, ctx, device, recent, roomy, &mut wishes);
-        if roomy {
+        model_menu(ui, ctx, device, recent, room, &mut wishes);
+        if room == Room::Words {
             let center = 520.0 * ctx.scale;
             let left = ui.max_rect().center().x - center / 2.0 - ui.cursor().left();
             ui.add_space(left.max(8.0));
         }
-        transport(ui, ctx, roomy);
+        transport(ui, ctx, room);
+        if room == Room::Tight {
+            more_menu(ui, ctx, dock, dock_size, &mut wishes);
+            return;
+        }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             let dark = ctx.theme.dark;
-            if icon(
-                ui,
-                ICON_CONTRAST,
-                if dark {
-                    "Light appearance"
-                } else {
-                    "Dark appearance"
-                },
-                "",
-            )
-            .clicked()
-            {
+            let name = appearance_name(dark);
+            if icon(ui, ICON_CONTRAST, name, "").clicked() {
                 wishes.push(WindowWish::Appearance { dark: !dark });
             }
-            scale_menu(ui, ctx, &mut wishes);
-            panels_menu(ui, ctx, dock, dock_size, roomy);
-            examples_menu(ui, ctx, roomy);
+            let button = Button::new(ICON_FORMAT_SIZE.rich_text());
+            named_menu(ui, button, "Type size", |ui| {
+                scales(ui, ctx.scale, &mut wishes)
+            });
+            ui.menu_button("Panels", |ui| panels(ui, ctx, dock, dock_size));
+            ui.menu_button("Examples", |ui| examples(ui, ctx));
         });
     });
     wishes
+}
+
+/// How much of the bar fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Room {
+    /// Icons with words.
+    Words,
+    /// Icons; names in tooltips.
+    Icons,
+    /// Icons, and everything but the transport in one menu.
+    Tight,
+}
+
+impl Room {
+    /// For a bar this wide, in points at 100 % type.
+    fn of(width: f32) -> Self {
+        match width {
+            w if w >= 1120.0 => Self::Words,
+            w if w >= 800.0 => Self::Icons,
+            _ => Self::Tight,
+        }
+    }
+}
+
+fn appearance_name(dark: bool) -> &'static str {
+    if dark {
+        "Light appearance"
+    } else {
+        "Dark appearance"
+    }
+}
+
+fn named_menu(ui: &mut Ui, button: Button, name: &str, content: impl FnOnce(&mut Ui)) {
+    let (response, _) = MenuButton::from_button(button).ui(ui, content);
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, name));
+}
+
+/// Everything that a narrow bar has no room for.
+fn more_menu(
+    ui: &mut Ui,
+    ctx: &mut PanelContext,
+    dock: &mut Dock,
+    size: egui::Vec2,
+    wishes: &mut Vec<WindowWish>,
+) {
+    named_menu(ui, Button::new(ICON_MORE_HORIZ.rich_text()), "More", |ui| {
+        ui.menu_button("Pace", |ui| paces(ui, ctx));
+        ui.menu_button("Examples", |ui| examples(ui, ctx));
+        ui.menu_button("Panels", |ui| panels(ui, ctx, dock, size));
+        ui.menu_button("Type size", |ui| scales(ui, ctx.scale, wishes));
+        let dark = ctx.theme.dark;
+        if ui.button(appearance_name(dark)).clicked() {
+            wishes.push(WindowWish::Appearance { dark: !dark });
+        }
+    });
 }
 
 fn icon(ui: &mut Ui, icon: MaterialIcon, name: &str, key: &str) -> Response {
@@ -122,7 +174,7 @@ fn model_menu(
     ctx: &mut PanelContext,
     device: &mut DeviceChoice,
     recent: &[std::path::PathBuf],
-    roomy: bool,
+    room: Room,
     wishes: &mut Vec<WindowWish>,
 ) {
     let name = model_name(ctx.session);
@@ -131,7 +183,7 @@ fn model_menu(
         ICON_KEYBOARD_ARROW_DOWN.rich_text(),
     ))
     .frame(false);
-    let (response, _) = egui::containers::menu::MenuButton::from_button(button).ui(ui, |ui| {
+    let (response, _) = MenuButton::from_button(button).ui(ui, |ui| {
         ui.set_min_width(260.0 * ctx.scale);
         if ui.button("storyteller (built in)").clicked() {
             ctx.act(Action::LoadModel {
@@ -183,7 +235,9 @@ fn model_menu(
     response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, &label));
     if ctx.session.loading().is_some() {
         loading(ui, ctx);
-    } else if roomy && let Some(model) = ctx.session.model() {
+    } else if room == Room::Words
+        && let Some(model) = ctx.session.model()
+    {
         let text = format!(
             "{} · {} layers × {} heads",
             parameters(model.parameters),
@@ -233,7 +287,8 @@ pub fn parameters(count: u64) -> String {
 
 // ---- transport ---------------------------------------------------------------------------------------------------
 
-fn transport(ui: &mut Ui, ctx: &mut PanelContext, roomy: bool) {
+fn transport(ui: &mut Ui, ctx: &mut PanelContext, room: Room) {
+    let roomy = room == Room::Words;
     let session = ctx.session;
     let mut wish = None;
     ui.add_enabled_ui(session.selected() > 0, |ui| {
@@ -271,21 +326,14 @@ fn transport(ui: &mut Ui, ctx: &mut PanelContext, roomy: bool) {
             wish = Some(Action::Live);
         }
     });
-    let mut pace = session.pace();
-    let pace_name = pace.label();
-    let response = egui::ComboBox::from_id_salt("pace")
-        .width(118.0 * ctx.scale)
-        .selected_text(pace_name)
-        .show_ui(ui, |ui| {
-            for choice in Pace::CHOICES {
-                ui.selectable_value(&mut pace, choice, choice.label());
-            }
-        });
-    response
-        .response
-        .widget_info(|| egui::WidgetInfo::labeled(egui::Role::ComboBox, true, "Pace"));
-    if pace != session.pace() {
-        wish = Some(Action::SetPace(pace));
+    if room != Room::Tight {
+        let response = egui::ComboBox::from_id_salt("pace")
+            .width(118.0 * ctx.scale)
+            .selected_text(session.pace().label())
+            .show_ui(ui, |ui| paces(ui, ctx));
+        response
+            .response
+            .widget_info(|| egui::WidgetInfo::labeled(egui::Role::ComboBox, true, "Pace"));
     }
     ctx.actions.extend(wish);
 }
@@ -298,6 +346,16 @@ fn labelled(ui: &mut Ui, symbol: MaterialIcon, name: &str, key: &str, roomy: boo
     let label = name.to_owned();
     response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, &label));
     response.on_hover_text(format!("{name} ({key})"))
+}
+
+fn paces(ui: &mut Ui, ctx: &mut PanelContext) {
+    let mut pace = ctx.session.pace();
+    for choice in Pace::CHOICES {
+        ui.selectable_value(&mut pace, choice, choice.label());
+    }
+    if pace != ctx.session.pace() {
+        ctx.act(Action::SetPace(pace));
+    }
 }
 
 /// The one loud control: ink on ground turned round.
@@ -324,69 +382,53 @@ fn run_button(ui: &mut Ui, ctx: &PanelContext) -> Response {
 
 // ---- menus on the right ------------------------------------------------------------------------------------------
 
-fn examples_menu(ui: &mut Ui, ctx: &mut PanelContext, _roomy: bool) {
-    ui.menu_button("Examples", |ui| {
-        ui.set_min_width(280.0 * ctx.scale);
-        for (name, text) in EXAMPLES {
-            if ui.button(name).on_hover_text(text).clicked() {
-                ctx.act(Action::Example(text.to_owned()));
+fn examples(ui: &mut Ui, ctx: &mut PanelContext) {
+    ui.set_min_width(280.0 * ctx.scale);
+    for (name, text) in EXAMPLES {
+        if ui.button(name).on_hover_text(text).clicked() {
+            ctx.act(Action::Example(text.to_owned()));
+        }
+    }
+}
+
+fn panels(ui: &mut Ui, ctx: &PanelContext, dock: &mut Dock, size: egui::Vec2) {
+    for panel in Panel::ALL {
+        let mut open = dock.is_open(panel, size, ctx.scale);
+        if ui.checkbox(&mut open, panel.title()).changed() {
+            dock.set_open(panel, open, size, ctx.scale);
+        }
+    }
+    ui.separator();
+    ui.menu_button("Show one alone", |ui| {
+        for panel in Panel::ALL {
+            if ui.radio(dock.alone == Some(panel), panel.title()).clicked() {
+                dock.alone = Some(panel);
+                ui.close();
             }
         }
     });
+    if ui
+        .add_enabled(dock.alone.is_some(), Button::new("Show all"))
+        .clicked()
+    {
+        dock.alone = None;
+    }
+    if ui.button("Reset layout").clicked() {
+        dock.reset();
+    }
 }
 
-fn panels_menu(
-    ui: &mut Ui,
-    ctx: &mut PanelContext,
-    dock: &mut Dock,
-    size: egui::Vec2,
-    _roomy: bool,
-) {
-    let scale = ctx.scale;
-    ui.menu_button("Panels", |ui| {
-        for panel in Panel::ALL {
-            let mut open = dock.is_open(panel, size, scale);
-            if ui.checkbox(&mut open, panel.title()).changed() {
-                dock.set_open(panel, open, size, scale);
-            }
-        }
-        ui.separator();
-        ui.menu_button("Show one alone", |ui| {
-            for panel in Panel::ALL {
-                if ui.radio(dock.alone == Some(panel), panel.title()).clicked() {
-                    dock.alone = Some(panel);
-                    ui.close();
-                }
-            }
-        });
+fn scales(ui: &mut Ui, current: f32, wishes: &mut Vec<WindowWish>) {
+    for scale in SCALES {
         if ui
-            .add_enabled(dock.alone.is_some(), Button::new("Show all"))
+            .radio(
+                (current - scale).abs() < 0.01,
+                format!("{:.0} %", 100.0 * scale),
+            )
             .clicked()
         {
-            dock.alone = None;
+            wishes.push(WindowWish::Scale(scale));
+            ui.close();
         }
-        if ui.button("Reset layout").clicked() {
-            dock.reset();
-        }
-    });
-}
-
-fn scale_menu(ui: &mut Ui, ctx: &PanelContext, wishes: &mut Vec<WindowWish>) {
-    let (response, _) =
-        egui::containers::menu::MenuButton::from_button(Button::new(ICON_FORMAT_SIZE.rich_text()))
-            .ui(ui, |ui| {
-                for scale in SCALES {
-                    if ui
-                        .radio(
-                            (ctx.scale - scale).abs() < 0.01,
-                            format!("{:.0} %", 100.0 * scale),
-                        )
-                        .clicked()
-                    {
-                        wishes.push(WindowWish::Scale(scale));
-                        ui.close();
-                    }
-                }
-            });
-    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, "Type size"));
+    }
 }

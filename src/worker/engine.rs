@@ -95,11 +95,7 @@ impl Engine {
         (mut engine, started): (Self, Instant),
         source: &ModelSource,
     ) -> Result<(Self, ModelInfo), EngineError> {
-        let tokenizer = match source {
-            ModelSource::BuiltIn => Tokenizer::from_json(built_in_tokenizer_json())?,
-            ModelSource::Folder(folder) => Tokenizer::from_json(&folder_tokenizer_json(folder)?)?,
-            ModelSource::Random(..) => return Err(EngineError::NoTokenizer),
-        };
+        let tokenizer = Self::tokenizer_of(source)?;
         let config = &engine.gpt2.config;
         let in_table = |id: &u32| (*id as usize) < config.vocab_size;
         engine.end_of_text = config
@@ -126,6 +122,18 @@ impl Engine {
         Ok((engine, info))
     }
 
+    /// The tokenizer that belongs to a model.
+    ///
+    /// # Errors
+    /// Where there is none, or it cannot be read.
+    pub fn tokenizer_of(source: &ModelSource) -> Result<Tokenizer, EngineError> {
+        Ok(match source {
+            ModelSource::BuiltIn => Tokenizer::from_json(built_in_tokenizer_json())?,
+            ModelSource::Folder(folder) => Tokenizer::from_json(&folder_tokenizer_json(folder)?)?,
+            ModelSource::Random(..) => return Err(EngineError::NoTokenizer),
+        })
+    }
+
     /// Recomputes the whole sequence at every step, as generation without a KV cache does.
     pub fn without_cache(mut self) -> Self {
         self.use_cache = false;
@@ -145,7 +153,7 @@ impl Engine {
     /// through the model only where the KV cache lacks them.
     ///
     /// # Errors
-    /// Where an id lies outside the vocabulary, the context is longer than `n_ctx`, or the device fails.
+    /// Where an id lies outside the vocabulary, the context is empty or longer than `n_ctx`, or the device fails.
     pub fn predict(
         &mut self,
         context: &[u32],
@@ -153,6 +161,18 @@ impl Engine {
         record_attention: bool,
         on_chunk: &mut dyn FnMut(usize, Vec<Prediction>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, EngineError> {
+        let (tokens, n_ctx) = (context.len(), self.n_ctx());
+        if tokens == 0 {
+            return Err(ModelError::NoTokens.into());
+        }
+        if tokens > n_ctx {
+            return Err(ModelError::ContextFull {
+                past: 0,
+                rows: tokens,
+                n_ctx,
+            }
+            .into());
+        }
         let shared = self
             .cached
             .iter()
@@ -247,10 +267,7 @@ impl Engine {
         {
             return Ok(StopReason::Stopped);
         }
-        let mut stops = StopMatcher::new(
-            self.tokenizer.clone(),
-            &ids[ids.len() - continuation.min(ids.len())..],
-        );
+        let mut stops = StopMatcher::new(self.tokenizer.clone(), &ids, continuation);
         let mut appended = 0;
         let mut last_token_at: Option<Instant> = None;
         loop {
@@ -332,10 +349,16 @@ struct StopMatcher {
 }
 
 impl StopMatcher {
-    fn new(tokenizer: Option<Tokenizer>, continuation: &[u32]) -> Self {
+    /// Takes in the sequence so far, of which the last `continuation` tokens may hold the beginning of a stop string.
+    fn new(tokenizer: Option<Tokenizer>, ids: &[u32], continuation: usize) -> Self {
+        let (prompt, continuation) = ids.split_at(ids.len() - continuation.min(ids.len()));
+        let decoder = match &tokenizer {
+            Some(tokenizer) => StreamDecoder::after(tokenizer, prompt),
+            None => StreamDecoder::new(),
+        };
         let mut matcher = Self {
             tokenizer,
-            decoder: StreamDecoder::default(),
+            decoder,
             text: String::new(),
         };
         for &id in continuation {

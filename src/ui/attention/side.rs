@@ -1,0 +1,337 @@
+//! What stands beside the square: the wall of all heads, the legend, and the choice of layer and head.
+
+use egui::{
+    Align2, Color32, DragValue, EventFilter, FontId, Key, Mesh, Rect, RichText, Sense, Shape,
+    Stroke, StrokeKind, TextStyle, Ui, UiBuilder, Vec2, WidgetInfo, pos2, vec2,
+};
+
+use super::{
+    AttentionState, Options,
+    drawer::{palette, picture},
+    layout::Parts,
+    scene::Scene,
+};
+use crate::{
+    heatmap::{Arrangement, Quantity, cividis, color},
+    ui::{PanelContext, Theme, chart},
+};
+
+/// Largest thumbnail with its gap, and the room that legend and controls need, in points at 100 % type.
+const LARGEST_THUMB: f32 = 44.0;
+const BELOW_WALL: f32 = 152.0;
+
+pub fn show(
+    ui: &mut Ui,
+    ctx: &mut PanelContext,
+    state: &mut AttentionState,
+    scene: &Scene,
+    parts: &Parts,
+) {
+    let builder = UiBuilder::new()
+        .max_rect(parts.side)
+        .layout(egui::Layout::top_down(egui::Align::Min));
+    let mut ui = ui.new_child(builder);
+    ui.set_clip_rect(parts.side.expand(4.0).intersect(ui.clip_rect()));
+    let ui = &mut ui;
+    ui.spacing_mut().item_spacing.y = 4.0 * ctx.scale;
+    if parts.stacked {
+        ui.horizontal(|ui| choice(ui, state, scene));
+        legend(ui, ctx, state, scene);
+        return;
+    }
+    wall(ui, ctx, state, scene, parts.side);
+    legend(ui, ctx, state, scene);
+    ui.add_space(4.0 * ctx.scale);
+    ui.horizontal_wrapped(|ui| choice(ui, state, scene));
+    ui.horizontal_wrapped(|ui| quantity(ui, &mut state.options));
+}
+
+// ---- the wall ----------------------------------------------------------------------------------------------------
+
+/// Thumbnails of all heads, a row for each layer.
+fn wall(
+    ui: &mut Ui,
+    ctx: &mut PanelContext,
+    state: &mut AttentionState,
+    scene: &Scene,
+    side: Rect,
+) {
+    let dim = |text: String| RichText::new(text).small().color(ctx.theme.dim);
+    if !state.options.wall {
+        return;
+    }
+    if let Some(why) = state.drawer.obstacle() {
+        let text = format!("No wall of all heads: {why}.");
+        ui.add(egui::Label::new(dim(text)).wrap());
+        return;
+    }
+    let (n_layer, n_head) = (scene.shape.n_layer, scene.shape.n_head);
+    let height = side.height() - BELOW_WALL * ctx.scale;
+    let pixels_per_point = ui.pixels_per_point();
+    let pitch = (side.width() / n_head as f32)
+        .min(height / n_layer as f32)
+        .min(LARGEST_THUMB * ctx.scale);
+    let pitch_px = (pitch * pixels_per_point).floor();
+    if pitch_px.is_nan() || pitch_px < 3.0 || n_layer * n_head == 0 {
+        return;
+    }
+    let pitch_px = pitch_px as u32;
+    let gap_px = if pitch_px < 8 {
+        1
+    } else {
+        (0.12 * pitch_px as f32).round() as u32
+    };
+    let size_px = [pitch_px * n_head as u32, pitch_px * n_layer as u32];
+    let [width, height] = size_px.map(|px| px as f32 / pixels_per_point);
+    let (rect, response) = ui.allocate_exact_size(vec2(width, height), Sense::click());
+    let snap = |v: f32| (v * pixels_per_point).round() / pixels_per_point;
+    let rect = Rect::from_min_size(pos2(snap(rect.left()), snap(rect.top())), rect.size());
+    let arrangement = Arrangement::Wall {
+        pitch_px,
+        thumb_px: pitch_px - gap_px,
+    };
+    let picture = picture(
+        scene,
+        ctx.theme,
+        arrangement,
+        1.0,
+        size_px,
+        pixels_per_point,
+    );
+    state.drawer.paint_wall(ui, ctx.gpu, rect, &picture);
+
+    let pitch = pitch_px as f32 / pixels_per_point;
+    let thumb = (pitch_px - gap_px) as f32 / pixels_per_point;
+    let frame = |layer: usize, head: usize| {
+        let min = rect.min + vec2(head as f32, layer as f32) * pitch;
+        Rect::from_min_size(min, Vec2::splat(thumb)).expand(1.5)
+    };
+    let chosen = if state.options.mean {
+        frame(scene.options.layer, 0).union(frame(scene.options.layer, n_head - 1))
+    } else {
+        frame(scene.options.layer, scene.options.head)
+    };
+    let stroke = Stroke::new(2.0, ctx.theme.chosen);
+    ui.painter()
+        .rect_stroke(chosen, 3, stroke, StrokeKind::Outside);
+    let under = response.hover_pos().map(|at| {
+        let at = (at - rect.min) / pitch;
+        (
+            (at.y.max(0.0) as usize).min(n_layer - 1),
+            (at.x.max(0.0) as usize).min(n_head - 1),
+        )
+    });
+    if let Some((layer, head)) = under {
+        let stroke = Stroke::new(1.0, ctx.theme.ink);
+        ui.painter()
+            .rect_stroke(frame(layer, head), 3, stroke, StrokeKind::Outside);
+        if response.clicked() {
+            state.options.open(layer, head);
+            response.request_focus();
+        }
+    }
+    if response.has_focus() {
+        let stroke = Stroke::new(1.5, ctx.theme.ink);
+        ui.painter()
+            .rect_stroke(rect.expand(4.0), 4, stroke, StrokeKind::Outside);
+        wall_keys(ui, state, scene, response.id);
+    }
+    let name = format!(
+        "All {} heads; shown: {}",
+        n_layer * n_head,
+        scene.heads_name()
+    );
+    response.widget_info(|| WidgetInfo::labeled(egui::Role::Button, true, &name));
+    if let Some((layer, head)) = under {
+        response.on_hover_text_at_pointer(format!("layer {}, head {}", layer + 1, head + 1));
+    }
+    let caption = if state.drawer.holds_all_layers() {
+        format!(
+            "all {} heads · a pixel is the largest weight in it",
+            n_layer * n_head
+        )
+    } else {
+        format!(
+            "layer {} alone: all {n_layer} do not fit on the graphics device at this length",
+            scene.options.layer + 1
+        )
+    };
+    ui.add(egui::Label::new(dim(caption.clone())).truncate())
+        .on_hover_text(caption);
+}
+
+/// Arrows go from head to head.
+fn wall_keys(ui: &Ui, state: &mut AttentionState, scene: &Scene, id: egui::Id) {
+    let filter = EventFilter {
+        horizontal_arrows: true,
+        vertical_arrows: true,
+        ..Default::default()
+    };
+    ui.memory_mut(|memory| memory.set_focus_lock_filter(id, filter));
+    let (down, right) = ui.input(|input| {
+        let key = |key| isize::from(input.key_pressed(key));
+        (
+            key(Key::ArrowDown) - key(Key::ArrowUp),
+            key(Key::ArrowRight) - key(Key::ArrowLeft),
+        )
+    });
+    if (down, right) != (0, 0) {
+        let step = |at: usize, by: isize, count: usize| {
+            at.saturating_add_signed(by).min(count.saturating_sub(1))
+        };
+        state.options.open(
+            step(scene.options.layer, down, scene.shape.n_layer),
+            step(scene.options.head, right, scene.shape.n_head),
+        );
+    }
+}
+
+// ---- controls ----------------------------------------------------------------------------------------------------
+
+/// Which layer and head, and whether the mean over the layer's heads.
+fn choice(ui: &mut Ui, state: &mut AttentionState, scene: &Scene) {
+    let number = |ui: &mut Ui, name: &str, at: usize, count: usize, enabled: bool| {
+        let mut shown = at + 1;
+        let label = ui.label(RichText::new(name).small());
+        let field = DragValue::new(&mut shown)
+            .range(1..=count.max(1))
+            .speed(0.05);
+        let response = ui.add_enabled(enabled, field).labelled_by(label.id);
+        response.changed().then(|| shown.saturating_sub(1))
+    };
+    let Options {
+        layer, head, mean, ..
+    } = scene.options;
+    if let Some(layer) = number(ui, "layer", layer, scene.shape.n_layer, true) {
+        state.options.layer = layer;
+    }
+    if let Some(head) = number(ui, "head", head, scene.shape.n_head, !mean) {
+        state.options.head = head;
+    }
+    ui.toggle_value(&mut state.options.mean, RichText::new("mean").small())
+        .on_hover_text("Mean over the layer's heads");
+}
+
+/// Scores → mask → softmax, as three views.
+pub fn quantity(ui: &mut Ui, options: &mut Options) {
+    for (quantity, name, what) in [
+        (
+            Quantity::Scores,
+            "scores",
+            "Before softmax: q · k / √d, which is ln weight + log-sum-exp",
+        ),
+        (Quantity::Mask, "mask", "Which keys a query may look at"),
+        (
+            Quantity::Weights,
+            "weights",
+            "After mask and softmax; a row sums to 1",
+        ),
+    ] {
+        ui.selectable_value(&mut options.quantity, quantity, RichText::new(name).small())
+            .on_hover_text(what);
+    }
+}
+
+// ---- the legend --------------------------------------------------------------------------------------------------
+
+fn legend(ui: &mut Ui, ctx: &PanelContext, state: &mut AttentionState, scene: &Scene) {
+    let theme = ctx.theme;
+    let font = FontId::new(11.0 * ctx.scale, egui::FontFamily::Monospace);
+    let width = ui.available_width().min(220.0 * ctx.scale);
+    let bar_height = 8.0 * ctx.scale;
+    let (rect, response) =
+        ui.allocate_exact_size(vec2(width, bar_height + 16.0 * ctx.scale), Sense::hover());
+    if width < 40.0 {
+        return;
+    }
+    let bar = Rect::from_min_size(rect.min, vec2(width, bar_height));
+    let options = &scene.options;
+    if options.quantity == Quantity::Mask {
+        swatches(ui, theme, rect);
+        return;
+    }
+    let extent = state.drawer.extent(scene);
+    let (ticks, color): (Vec<String>, fn(f32) -> [u8; 3]) = match options.quantity {
+        Quantity::Scores => {
+            let end = chart::number(f64::from(extent));
+            let end = end.trim_end_matches('0').trim_end_matches('.').to_owned();
+            let ticks = vec![
+                format!("{}{end}", chart::MINUS),
+                "0".to_owned(),
+                format!("+{end}"),
+            ];
+            (ticks, |t| color::diverging(2.0 * t - 1.0))
+        }
+        _ if options.logarithmic => (
+            ["≤0.0001", "0.01", "1"].map(str::to_owned).to_vec(),
+            cividis,
+        ),
+        _ => (["0", "0.5", "1"].map(str::to_owned).to_vec(), cividis),
+    };
+    ui.painter().add(gradient(bar, color));
+    for (tick, (x, align)) in ticks.iter().zip([
+        (bar.left(), Align2::LEFT_TOP),
+        (bar.center().x, Align2::CENTER_TOP),
+        (bar.right(), Align2::RIGHT_TOP),
+    ]) {
+        let at = pos2(x, bar.bottom() + 2.0);
+        ui.painter().text(at, align, tick, font.clone(), theme.dim);
+    }
+    let unit = match options.quantity {
+        Quantity::Scores => "score before softmax",
+        _ if options.logarithmic => "weight, logarithmic",
+        _ => "weight",
+    };
+    let name = format!("Legend: {unit}, {}", ticks.join(", "));
+    response.widget_info(|| WidgetInfo::labeled(egui::Role::Image, true, &name));
+    response.on_hover_text(unit);
+}
+
+/// A bar of a colour map, 32 straight pieces.
+fn gradient(bar: Rect, color: impl Fn(f32) -> [u8; 3]) -> Shape {
+    const PIECES: u32 = 32;
+    let mut mesh = Mesh::default();
+    for i in 0..=PIECES {
+        let t = i as f32 / PIECES as f32;
+        let [r, g, b] = color(t);
+        let color = Color32::from_rgb(r, g, b);
+        let x = egui::lerp(bar.x_range(), t);
+        mesh.colored_vertex(pos2(x, bar.top()), color);
+        mesh.colored_vertex(pos2(x, bar.bottom()), color);
+        if i > 0 {
+            let at = 2 * i;
+            mesh.add_triangle(at - 2, at - 1, at);
+            mesh.add_triangle(at - 1, at, at + 1);
+        }
+    }
+    Shape::mesh(mesh)
+}
+
+/// The mask's legend: what may be looked at, and what is hatched.
+fn swatches(ui: &Ui, theme: &Theme, rect: Rect) {
+    let palette = palette(theme);
+    let font = TextStyle::Small.resolve(ui.style());
+    let size = Vec2::splat(0.6 * rect.height());
+    let mut x = rect.left();
+    for (name, masked) in [("may look", false), ("masked", true)] {
+        let swatch = Rect::from_min_size(pos2(x, rect.top()), size);
+        if masked {
+            let painter = ui
+                .painter()
+                .with_clip_rect(swatch.intersect(ui.clip_rect()));
+            painter.rect_filled(swatch, 0, palette.masked);
+            for step in 0..6 {
+                let from = swatch.left_top() + vec2(6.0 * step as f32, 0.0);
+                let to = from + vec2(-swatch.height(), swatch.height());
+                painter.line_segment([from, to], Stroke::new(1.0, palette.hatch));
+            }
+        } else {
+            ui.painter().rect_filled(swatch, 0, palette.allowed);
+        }
+        let at = pos2(swatch.right() + 5.0, swatch.center().y);
+        let text = ui
+            .painter()
+            .text(at, Align2::LEFT_CENTER, name, font.clone(), theme.dim);
+        x = text.right() + 14.0;
+    }
+}
