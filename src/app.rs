@@ -8,12 +8,12 @@ use std::{
 
 use eframe::{CreationContext, Frame};
 use egui::{
-    Align2, CentralPanel, Context, Key, KeyboardShortcut, Modifiers, Panel as EdgePanel, RichText,
-    Ui,
+    Align2, CentralPanel, Context, Event as InputEvent, Key, KeyboardShortcut, Modifiers,
+    Panel as EdgePanel, RichText, Ui,
 };
 
 use crate::{
-    model::ModelSource,
+    model::{DeviceChoice, ModelSource},
     session::{Action, Session},
     store::{Remembered, Store},
     ui::{
@@ -44,7 +44,6 @@ pub struct App {
     notice: Option<String>,
     written_at: f64,
     dock_size: egui::Vec2,
-    editor_has_had_keys: bool,
 }
 
 impl App {
@@ -52,10 +51,22 @@ impl App {
     pub fn new(
         cc: &CreationContext,
         worker: WorkerHandle,
-        mut store: Store,
+        store: Store,
         model: Option<ModelSource>,
     ) -> Self {
+        Self::on_device(cc, worker, store, model, None)
+    }
+
+    /// The same on a compute device that the command line named.
+    pub fn on_device(
+        cc: &CreationContext,
+        worker: WorkerHandle,
+        mut store: Store,
+        model: Option<ModelSource>,
+        device: Option<DeviceChoice>,
+    ) -> Self {
         let mut remembered = store.read();
+        remembered.device = device.unwrap_or(remembered.device);
         cc.egui_ctx.set_fonts(theme::fonts());
         cc.egui_ctx.add_font(egui_material_icons::font_insert());
         cc.egui_ctx
@@ -96,7 +107,6 @@ impl App {
             notice: None,
             written_at: 0.0,
             dock_size: egui::Vec2::ZERO,
-            editor_has_had_keys: false,
         }
     }
 
@@ -395,6 +405,7 @@ impl eframe::App for App {
         let now = ctx.input(|input| input.time);
         self.apply_style(&ctx);
         self.take_keys(&ctx);
+        give_editor_the_keys(&ctx);
         self.take_in_folder(&ctx);
         self.carry_out(now);
         self.session.refresh_view();
@@ -402,10 +413,6 @@ impl eframe::App for App {
         if self.carry_out(now) {
             // What was asked for shows in the next frame, which has to come.
             ctx.request_repaint();
-        }
-        if !std::mem::replace(&mut self.editor_has_had_keys, true) {
-            // The window opens ready to type.
-            ctx.memory_mut(|memory| memory.request_focus(editor_id()));
         }
         // A pending write must not wait for the next input.
         if now - self.written_at < WRITE_INTERVAL_SECONDS {
@@ -430,6 +437,20 @@ impl App {
             self.apply(action, now);
         }
         any
+    }
+}
+
+/// Where nothing has the keyboard and something is typed or pasted, the editor takes it: the window opens ready to
+/// type. Called before any widget is shown, so that the first character is not lost.
+fn give_editor_the_keys(ctx: &Context) {
+    let typed = ctx.input(|input| {
+        input
+            .events
+            .iter()
+            .any(|event| matches!(event, InputEvent::Text(_) | InputEvent::Paste(_)))
+    });
+    if typed && ctx.memory(|memory| memory.focused().is_none()) {
+        ctx.memory_mut(|memory| memory.request_focus(editor_id()));
     }
 }
 

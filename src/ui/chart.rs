@@ -1,6 +1,8 @@
 //! What the charts share: numbers as text, type, bars and row grounds, the slot beside a panel's title, and what
 //! is said where there is nothing to draw. Owns no state; runs on the window's thread.
 
+#[cfg(test)]
+mod flows;
 mod words;
 
 use egui::{
@@ -11,8 +13,8 @@ use egui::{
 use super::{PanelContext, Theme, card::small_capitals, theme::mono_bold};
 use crate::session::{Action, Activity, Session};
 
-pub use words::{MINUS, 
-    count, filter_name, fit, nice_ceil, number, percent, short, signed, text_before, what_if,
+pub use words::{
+    MINUS, count, filter_name, fit, nice_ceil, number, percent, short, signed, text_before, what_if,
 };
 
 // ---- type --------------------------------------------------------------------------------------------------------

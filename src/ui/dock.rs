@@ -118,9 +118,9 @@ fn wide() -> Tree<Panel> {
         &mut tiles,
         LinearDir::Vertical,
         &[
-            (Panel::Text, 0.38),
-            (Panel::Tokens, 0.22),
-            (Panel::Sampling, 0.40),
+            (Panel::Text, 0.36),
+            (Panel::Tokens, 0.21),
+            (Panel::Sampling, 0.43),
         ],
     );
     let middle = tiles.insert_pane(Panel::NextToken);

@@ -110,17 +110,14 @@ fn editor(ui: &mut Ui, ctx: &mut PanelContext) {
                 .hint_text("Type a prompt, or choose one from Examples")
                 .layouter(&mut layouter)
                 .show(ui);
-            output.response.widget_info(|| egui::WidgetInfo {
-                label: Some("Prompt".to_owned()),
-                ..egui::WidgetInfo::text_edit(true, "", session.text(), "")
-            });
-            if output.response.changed() {
+            let response = output.response.response.accessible_name("Prompt");
+            if response.changed() {
                 ctx.actions.push(Action::EditText(text.clone()));
             }
             // The session's own undo covers typing; egui's would fight it.
             let mut state = output.state;
             state.clear_undoer();
-            state.store(ui.ctx(), output.response.id);
+            state.store(ui.ctx(), response.id);
         });
 }
 

@@ -95,11 +95,7 @@ impl Engine {
         (mut engine, started): (Self, Instant),
         source: &ModelSource,
     ) -> Result<(Self, ModelInfo), EngineError> {
-        let tokenizer = match source {
-            ModelSource::BuiltIn => Tokenizer::from_json(built_in_tokenizer_json())?,
-            ModelSource::Folder(folder) => Tokenizer::from_json(&folder_tokenizer_json(folder)?)?,
-            ModelSource::Random(..) => return Err(EngineError::NoTokenizer),
-        };
+        let tokenizer = Self::tokenizer_of(source)?;
         let config = &engine.gpt2.config;
         let in_table = |id: &u32| (*id as usize) < config.vocab_size;
         engine.end_of_text = config
@@ -124,6 +120,18 @@ impl Engine {
             load_ms: started.elapsed().as_secs_f64() * 1e3,
         };
         Ok((engine, info))
+    }
+
+    /// The tokenizer that belongs to a model.
+    ///
+    /// # Errors
+    /// Where there is none, or it cannot be read.
+    pub fn tokenizer_of(source: &ModelSource) -> Result<Tokenizer, EngineError> {
+        Ok(match source {
+            ModelSource::BuiltIn => Tokenizer::from_json(built_in_tokenizer_json())?,
+            ModelSource::Folder(folder) => Tokenizer::from_json(&folder_tokenizer_json(folder)?)?,
+            ModelSource::Random(..) => return Err(EngineError::NoTokenizer),
+        })
     }
 
     /// Recomputes the whole sequence at every step, as generation without a KV cache does.

@@ -1,0 +1,9 @@
+//! The window as its user drives it: the real [`App`](logitscope::app::App), found by accessible names, its worker
+//! played by the test except where a file says otherwise.
+
+#[path = "../support/player.rs"]
+mod player;
+#[path = "../support/window.rs"]
+mod window;
+
+mod typing;
