@@ -156,7 +156,9 @@ impl<'a> Scene<'a> {
     }
 
     /// The panel's one line: which heads, what is shown of them, and what the last or the pinned row says.
-    pub fn subtitle(&self, pinned: Option<(usize, usize)>) -> String {
+    ///
+    /// `cells_a_pixel`: how many cells along either axis share a pixel.
+    pub fn subtitle(&self, pinned: Option<(usize, usize)>, cells_a_pixel: usize) -> String {
         if self.rows == 0 {
             return String::new();
         }
@@ -168,6 +170,10 @@ impl<'a> Scene<'a> {
             Quantity::Mask => {
                 return "causal mask · a token sees itself and what comes before it".to_owned();
             }
+        };
+        let quantity = match cells_a_pixel {
+            0 | 1 => quantity.to_owned(),
+            n => format!("{quantity}, a pixel is the largest of {n} × {n}"),
         };
         if let Some((query, key)) = pinned {
             let looks = format!("“{}” looks at “{}”", self.label(query), self.label(key));

@@ -170,11 +170,18 @@ fn window(stage: Stage, size: Vec2) -> Harness<'static, Stage> {
         builder = builder.renderer(WgpuTestRenderer::from_render_state(gpu.clone()));
     }
     let (theme, scale) = (stage.theme, stage.scale);
-    let builder = builder.with_context_setup(move |ctx| {
-        ctx.set_fonts(theme::fonts());
-        ctx.add_font(egui_material_icons::font_insert());
-        theme.apply(ctx, scale);
-    });
+    let appearance = if theme.dark {
+        egui::Theme::Dark
+    } else {
+        egui::Theme::Light
+    };
+    let builder = builder
+        .with_theme(appearance)
+        .with_context_setup(move |ctx| {
+            ctx.set_fonts(theme::fonts());
+            ctx.add_font(egui_material_icons::font_insert());
+            theme.apply(ctx, scale);
+        });
     builder.build_ui_state(
         |ui, stage: &mut Stage| {
             let start = Instant::now();
@@ -246,16 +253,16 @@ fn the_panel_says_what_the_last_row_looks_at() {
     let scene = Scene::read(&session, options);
     assert_eq!(scene.rows, 4);
     assert_eq!(
-        scene.subtitle(None),
+        scene.subtitle(None, 1),
         "layer 1, head 1 · weights · last row: “·time” looks at “·upon” 0.29, “·time” 0.29"
     );
     assert_eq!(
-        scene.subtitle(Some((2, 0))),
+        scene.subtitle(Some((2, 0)), 1),
         "layer 1, head 1 · weights · pinned: “·a” looks at “Once” 0.365"
     );
     assert!(
         scene
-            .subtitle(Some((0, 2)))
+            .subtitle(Some((0, 2)), 1)
             .ends_with("“Once” looks at “·a” masked")
     );
     // More layers and heads than there are: cut, not forgotten.
@@ -267,7 +274,7 @@ fn the_panel_says_what_the_last_row_looks_at() {
     let scene = Scene::read(&session, options);
     assert!(
         scene
-            .subtitle(None)
+            .subtitle(None, 1)
             .starts_with("layer 3, mean over its 4 heads · weights")
     );
     assert_eq!(scene.table().lines().count(), 5);
@@ -417,6 +424,8 @@ fn the_wheel_zooms_about_the_pointer_and_a_double_click_resets() {
         });
         window.run_steps(4);
     }
+    // egui spreads a turn of the wheel over several frames.
+    window.run_steps(60);
     let zoom = window.state().panels.attention.zoom;
     assert!(zoom.factor > 1.5, "{zoom:?}");
     let side = 64.0;
