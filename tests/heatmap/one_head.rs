@@ -231,8 +231,8 @@ fn the_largest_of_several_cells_is_taken_by_hand() {
         let mut largest = 0.0f32;
         for query in 4 * y..4 * y + 4 {
             let (row, _) = weights(0, query);
-            for key in 4 * x..(4 * x + 4).min(query + 1) {
-                largest = largest.max(half::f16::from_f32(row[key]).to_f32());
+            for &weight in &row[4 * x..(4 * x + 4).min(query + 1)] {
+                largest = largest.max(half::f16::from_f32(weight).to_f32());
             }
         }
         assert!(

@@ -110,8 +110,8 @@ fn a_wall_that_grows_row_by_row_is_the_wall_drawn_at_once() {
     for shown in [60, 41, 64, 66] {
         check(&mut heatmap, &mut growing, &record, shown);
     }
-    for query in 40..record.len() {
-        record[query] = Some(row_of(shape, query, |flat, query| weights(flat + 9, query)));
+    for (query, row) in record.iter_mut().enumerate().skip(40) {
+        *row = Some(row_of(shape, query, |flat, query| weights(flat + 9, query)));
     }
     check(&mut heatmap, &mut growing, &record, 66);
     record.pop();

@@ -220,8 +220,8 @@ impl<'a> Scene<'a> {
     pub fn table(&self) -> String {
         let labels: Vec<_> = (0..self.rows).map(|at| self.label(at)).collect();
         let mut out = format!("query \\ key\t{}\n", labels.join("\t"));
-        for query in 0..self.rows {
-            out.push_str(&labels[query]);
+        for (query, label) in labels.iter().enumerate() {
+            out.push_str(label);
             for key in 0..self.rows {
                 out.push('\t');
                 if key > query {

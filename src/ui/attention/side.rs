@@ -307,22 +307,18 @@ fn legend(ui: &mut Ui, ctx: &PanelContext, state: &mut AttentionState, scene: &S
         return;
     }
     let extent = state.drawer.extent(scene);
-    let (ticks, color): (Vec<String>, fn(f32) -> [u8; 3]) = match options.quantity {
+    let (ticks, color): (_, fn(f32) -> [u8; 3]) = match options.quantity {
         Quantity::Scores => {
-            let end = chart::number(f64::from(extent));
-            let end = end.trim_end_matches('0').trim_end_matches('.').to_owned();
-            let ticks = vec![
+            let end = chart::short(extent);
+            let ticks = [
                 format!("{}{end}", chart::MINUS),
                 "0".to_owned(),
                 format!("+{end}"),
             ];
             (ticks, |t| color::diverging(2.0 * t - 1.0))
         }
-        _ if options.logarithmic => (
-            ["≤0.0001", "0.01", "1"].map(str::to_owned).to_vec(),
-            cividis,
-        ),
-        _ => (["0", "0.5", "1"].map(str::to_owned).to_vec(), cividis),
+        _ if options.logarithmic => (["≤0.0001", "0.01", "1"].map(str::to_owned), cividis),
+        _ => (["0", "0.5", "1"].map(str::to_owned), cividis),
     };
     ui.painter().add(gradient(bar, color));
     for (tick, (x, align)) in ticks.iter().zip([

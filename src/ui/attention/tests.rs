@@ -494,6 +494,53 @@ fn without_a_device_the_head_is_drawn_and_the_wall_says_why_it_is_not() {
     assert_eq!(held(&window), before);
 }
 
+/// The paint callback lands on the very pixels that the texture from the CPU does, at any scale and zoom.
+#[test]
+fn the_square_looks_the_same_with_and_without_a_device() {
+    for (pixels_per_point, factor, quantity) in [
+        (1.0, 1.0, Quantity::Weights),
+        (1.25, 1.0, Quantity::Scores),
+        (1.5, 2.7, Quantity::Weights),
+        (2.0, 1.0, Quantity::Mask),
+    ] {
+        let picture = |drawer: Drawer, gpu: RenderState| {
+            let mut stage = stage(session("Once upon a time there was", TINY), Some(gpu));
+            let state = &mut stage.panels.attention;
+            state.options.quantity = quantity;
+            state.drawer = drawer;
+            state.zoom = Zoom {
+                factor,
+                first: vec2(0.4, 1.3),
+            };
+            let mut window = window(stage, SIZE);
+            window.set_pixels_per_point(pixels_per_point);
+            window.run_steps(2);
+            let rect = heatmap_rect(&window) * pixels_per_point;
+            (window.render().unwrap(), rect)
+        };
+        // Each renderer needs a device that nothing has drawn on.
+        let (Some(one), Some(other)) = (gpu(), gpu()) else {
+            return;
+        };
+        let (on_device, rect) = picture(Drawer::default(), one);
+        let (on_cpu, same_rect) = picture(Drawer::without_device(), other);
+        assert_eq!(rect, same_rect);
+        let mut colors = std::collections::HashSet::new();
+        for y in rect.top() as u32..rect.bottom() as u32 {
+            for x in rect.left() as u32..rect.right() as u32 {
+                let (a, b) = (on_device.get_pixel(x, y), on_cpu.get_pixel(x, y));
+                let near = a.0.iter().zip(b.0).all(|(&a, b)| a.abs_diff(b) <= 2);
+                assert!(
+                    near,
+                    "pixel {x}, {y} at {pixels_per_point}: {a:?} and {b:?}"
+                );
+                colors.insert(a.0);
+            }
+        }
+        assert!(colors.len() > 3, "something is drawn");
+    }
+}
+
 #[test]
 fn a_layer_that_was_let_go_is_said_and_offered_again() {
     let mut session = session(&long_text(20), TINY);
