@@ -39,9 +39,15 @@ pub fn open(global: &Global) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
+            let cause = match error {
+                eframe::Error::WinitEventLoop(_) | eframe::Error::Winit(_) => {
+                    "there is no display".to_owned()
+                }
+                other => other.to_string(),
+            };
             eprintln!(
-                "logitscope: the window cannot be opened: {error}. A window needs a display (X11 or Wayland on Linux) and \
-                 a graphics driver; without them, use a command: logitscope --help lists them."
+                "logitscope: the window cannot be opened: {cause}. A window needs a display (X11 or Wayland on Linux) and a \
+                 graphics driver; without them, use a command: logitscope --help lists them."
             );
             ExitCode::FAILURE
         }

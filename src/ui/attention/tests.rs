@@ -170,11 +170,18 @@ fn window(stage: Stage, size: Vec2) -> Harness<'static, Stage> {
         builder = builder.renderer(WgpuTestRenderer::from_render_state(gpu.clone()));
     }
     let (theme, scale) = (stage.theme, stage.scale);
-    let builder = builder.with_context_setup(move |ctx| {
-        ctx.set_fonts(theme::fonts());
-        ctx.add_font(egui_material_icons::font_insert());
-        theme.apply(ctx, scale);
-    });
+    let appearance = if theme.dark {
+        egui::Theme::Dark
+    } else {
+        egui::Theme::Light
+    };
+    let builder = builder
+        .with_theme(appearance)
+        .with_context_setup(move |ctx| {
+            ctx.set_fonts(theme::fonts());
+            ctx.add_font(egui_material_icons::font_insert());
+            theme.apply(ctx, scale);
+        });
     builder.build_ui_state(
         |ui, stage: &mut Stage| {
             let start = Instant::now();
@@ -246,16 +253,16 @@ fn the_panel_says_what_the_last_row_looks_at() {
     let scene = Scene::read(&session, options);
     assert_eq!(scene.rows, 4);
     assert_eq!(
-        scene.subtitle(None),
+        scene.subtitle(None, 1),
         "layer 1, head 1 · weights · last row: “·time” looks at “·upon” 0.29, “·time” 0.29"
     );
     assert_eq!(
-        scene.subtitle(Some((2, 0))),
+        scene.subtitle(Some((2, 0)), 1),
         "layer 1, head 1 · weights · pinned: “·a” looks at “Once” 0.365"
     );
     assert!(
         scene
-            .subtitle(Some((0, 2)))
+            .subtitle(Some((0, 2)), 1)
             .ends_with("“Once” looks at “·a” masked")
     );
     // More layers and heads than there are: cut, not forgotten.
@@ -267,7 +274,7 @@ fn the_panel_says_what_the_last_row_looks_at() {
     let scene = Scene::read(&session, options);
     assert!(
         scene
-            .subtitle(None)
+            .subtitle(None, 1)
             .starts_with("layer 3, mean over its 4 heads · weights")
     );
     assert_eq!(scene.table().lines().count(), 5);
@@ -417,6 +424,8 @@ fn the_wheel_zooms_about_the_pointer_and_a_double_click_resets() {
         });
         window.run_steps(4);
     }
+    // egui spreads a turn of the wheel over several frames.
+    window.run_steps(60);
     let zoom = window.state().panels.attention.zoom;
     assert!(zoom.factor > 1.5, "{zoom:?}");
     let side = 64.0;
@@ -483,6 +492,53 @@ fn without_a_device_the_head_is_drawn_and_the_wall_says_why_it_is_not() {
     let before = held(&window);
     window.run_steps(3);
     assert_eq!(held(&window), before);
+}
+
+/// The paint callback lands on the very pixels that the texture from the CPU does, at any scale and zoom.
+#[test]
+fn the_square_looks_the_same_with_and_without_a_device() {
+    for (pixels_per_point, factor, quantity) in [
+        (1.0, 1.0, Quantity::Weights),
+        (1.25, 1.0, Quantity::Scores),
+        (1.5, 2.7, Quantity::Weights),
+        (2.0, 1.0, Quantity::Mask),
+    ] {
+        let picture = |drawer: Drawer, gpu: RenderState| {
+            let mut stage = stage(session("Once upon a time there was", TINY), Some(gpu));
+            let state = &mut stage.panels.attention;
+            state.options.quantity = quantity;
+            state.drawer = drawer;
+            state.zoom = Zoom {
+                factor,
+                first: vec2(0.4, 1.3),
+            };
+            let mut window = window(stage, SIZE);
+            window.set_pixels_per_point(pixels_per_point);
+            window.run_steps(2);
+            let rect = heatmap_rect(&window) * pixels_per_point;
+            (window.render().unwrap(), rect)
+        };
+        // Each renderer needs a device that nothing has drawn on.
+        let (Some(one), Some(other)) = (gpu(), gpu()) else {
+            return;
+        };
+        let (on_device, rect) = picture(Drawer::default(), one);
+        let (on_cpu, same_rect) = picture(Drawer::without_device(), other);
+        assert_eq!(rect, same_rect);
+        let mut colors = std::collections::HashSet::new();
+        for y in rect.top() as u32..rect.bottom() as u32 {
+            for x in rect.left() as u32..rect.right() as u32 {
+                let (a, b) = (on_device.get_pixel(x, y), on_cpu.get_pixel(x, y));
+                let near = a.0.iter().zip(b.0).all(|(&a, b)| a.abs_diff(b) <= 2);
+                assert!(
+                    near,
+                    "pixel {x}, {y} at {pixels_per_point}: {a:?} and {b:?}"
+                );
+                colors.insert(a.0);
+            }
+        }
+        assert!(colors.len() > 3, "something is drawn");
+    }
 }
 
 #[test]
