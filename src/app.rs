@@ -138,7 +138,7 @@ impl App {
                 && self.session.model().is_none();
             let commands = self.session.on_event(event, now);
             self.send(commands);
-            if failed_at_start && !matches!(self.remembered.model, None) {
+            if failed_at_start && self.remembered.model.is_some() {
                 // The folder of last time is gone or broken: the built-in model always works.
                 self.remembered.model = None;
                 self.apply(
@@ -338,6 +338,7 @@ impl App {
         });
         self.remembered.dock = dock;
         self.remembered.device = device;
+        self.session.set_window_bytes(panels.attention.gpu_bytes());
         self.remembered.panels = panels;
         self.fulfil(wishes);
         self.show_notice(ui);
