@@ -150,7 +150,7 @@ impl Engine {
 
     /// Predicts after every context position from `from` on, in chunks of at most [`PREFILL_CHUNK`] tokens;
     /// `on_chunk` gets each chunk's first position and predictions, and may break. Tokens before `from` are put
-    /// through the model only where the KV cache lacks them.
+    /// through the model only where the KV cache lacks them; their chunks come without predictions.
     ///
     /// # Errors
     /// Where an id lies outside the vocabulary, the context is empty or longer than `n_ctx`, or the device fails.
@@ -212,13 +212,14 @@ impl Engine {
                 }
             };
             self.cached.extend_from_slice(&context[at..end]);
-            if wanted {
-                let config = &self.gpt2.config;
-                let predictions =
-                    Prediction::from_pass(pass, config.n_head, config.vocab_size, phase);
-                if on_chunk(at, predictions).is_break() {
-                    return Ok(ControlFlow::Break(()));
-                }
+            let config = &self.gpt2.config;
+            let predictions = if wanted {
+                Prediction::from_pass(pass, config.n_head, config.vocab_size, phase)
+            } else {
+                Vec::new()
+            };
+            if on_chunk(at, predictions).is_break() {
+                return Ok(ControlFlow::Break(()));
             }
             at = end;
         }
@@ -331,11 +332,13 @@ impl Engine {
             {
                 *row = Some(logits);
             }
-            emit(Event::Predicted {
-                epoch,
-                first,
-                predictions,
-            });
+            if !predictions.is_empty() {
+                emit(Event::Predicted {
+                    epoch,
+                    first,
+                    predictions,
+                });
+            }
             control.check()
         })
     }
