@@ -1,10 +1,6 @@
 //! The chart panels as a person uses them: real widgets over a session whose worker the test plays.
 
-use std::{
-    cell::RefCell,
-    rc::Rc,
-    sync::Arc,
-};
+use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 use egui::{Key, Ui, Vec2, vec2};
 use egui_kittest::{Harness, kittest::Queryable};
@@ -48,7 +44,6 @@ struct Window {
     now: f64,
     scale: f32,
     row: Row,
-    /// Spent in the panel's code since this was last set to zero.
 }
 
 impl Window {
