@@ -10,7 +10,7 @@ use crate::{
         ComputeDevice, DeviceChoice, Gpt2, KvCache, Logits, ModelError, ModelSource, Record,
         built_in_tokenizer_json, folder_tokenizer_json,
     },
-    prediction::{LogitsRow, Phase, Prediction},
+    prediction::{LogitsRow, PassTiming, Phase, Prediction},
     sampling::select,
     tokenizer::{StreamDecoder, Tokenizer, TokenizerError},
 };
@@ -134,7 +134,8 @@ impl Engine {
         })
     }
 
-    /// Recomputes the whole sequence at every step, as generation without a KV cache does.
+    /// Recomputes the whole sequence at every step, as generation without a KV cache does. A step's time is then
+    /// that of the whole sequence, and its attention is not recorded.
     pub fn without_cache(mut self) -> Self {
         self.use_cache = false;
         self
@@ -172,6 +173,10 @@ impl Engine {
                 n_ctx,
             }
             .into());
+        }
+        if !self.use_cache && from + 1 >= tokens {
+            let prediction = self.recompute(context)?;
+            return Ok(on_chunk(tokens - 1, vec![prediction]));
         }
         let shared = self
             .cached
@@ -224,6 +229,46 @@ impl Engine {
             at = end;
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// The prediction after the last token, with every token put through the model once more. Its time is that of
+    /// the whole sequence; attention is not recorded.
+    fn recompute(&mut self, context: &[u32]) -> Result<Prediction, EngineError> {
+        self.cache.truncate(0);
+        self.cached.clear();
+        let (mut model_ms, mut logits, mut left) = (0.0, Vec::new(), context.len());
+        for chunk in context.chunks(PREFILL_CHUNK) {
+            left -= chunk.len();
+            let record = Record {
+                logits: if left == 0 {
+                    Logits::Last
+                } else {
+                    Logits::None
+                },
+                ..Record::default()
+            };
+            match self.gpt2.forward(chunk, &mut self.cache, &record) {
+                Ok(pass) => {
+                    model_ms += pass.model_ms;
+                    logits = pass.logits;
+                }
+                Err(error) => {
+                    self.forget();
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(Prediction {
+            logits: Some(Arc::new(LogitsRow::new(logits))),
+            attention: None,
+            timing: Arc::new(PassTiming {
+                phase: Phase::Prefill,
+                first: 0,
+                rows: context.len(),
+                model_ms,
+                record_ms: 0.0,
+            }),
+        })
     }
 
     /// Empties the KV cache: after a failure nothing in it can be relied on.
