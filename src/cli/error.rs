@@ -28,12 +28,24 @@ impl CliError {
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::OutputClosed => ExitCode::SUCCESS,
-            Self::CheckFailed
-            | Self::Output(_)
-            | Self::Engine(EngineError::Model(ModelError::Device(_))) => ExitCode::from(1),
+            Self::CheckFailed | Self::Output(_) => ExitCode::from(1),
+            Self::Engine(EngineError::Model(error)) if is_of_the_machine(error) => {
+                ExitCode::from(1)
+            }
             Self::Input(_) | Self::Engine(_) => ExitCode::from(2),
         }
     }
+}
+
+/// What the machine cannot do is no bad input.
+fn is_of_the_machine(error: &ModelError) -> bool {
+    matches!(
+        error,
+        ModelError::NoAdapter(_)
+            | ModelError::Adapter { .. }
+            | ModelError::TooLargeForDevice { .. }
+            | ModelError::Device(_)
+    )
 }
 
 impl From<io::Error> for CliError {

@@ -15,6 +15,9 @@ use crate::{
 /// Shapes that `--shape` knows, the sizes in which GPT-2 was published.
 const SHAPES: &str = "gpt2, distilgpt2, gpt2-medium, gpt2-large, gpt2-xl";
 
+/// Far more text than any context holds; an endless input ends here instead of in a full memory.
+const MAX_STDIN_BYTES: u64 = 64 << 20;
+
 /// A text argument; `-` reads all of standard input, as it is.
 ///
 /// # Errors
@@ -25,8 +28,15 @@ pub fn text(argument: &str) -> Result<String, CliError> {
     }
     let mut bytes = Vec::new();
     io::stdin()
+        .take(MAX_STDIN_BYTES + 1)
         .read_to_end(&mut bytes)
         .map_err(|error| CliError::Input(format!("cannot read standard input: {error}")))?;
+    if bytes.len() as u64 > MAX_STDIN_BYTES {
+        return Err(CliError::Input(format!(
+            "standard input holds more than {} MiB; give a shorter text",
+            MAX_STDIN_BYTES >> 20
+        )));
+    }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         CliError::Input(format!(

@@ -75,7 +75,8 @@ pub fn run(args: &ScoreArgs, global: &Global, out: &mut dyn Write) -> Result<(),
     // The condition itself is not scored.
     let log_probs_nats = log_probs.split_off(usize::from(condition.is_some()));
     let factors = log_probs_nats.iter().flatten().count();
-    let sum_nats: f64 = log_probs_nats.iter().flatten().sum();
+    // Adding 0 turns the sum of nothing, which is -0, into 0.
+    let sum_nats = log_probs_nats.iter().flatten().sum::<f64>() + 0.0;
     let score = Score {
         tokens: ids
             .iter()

@@ -452,3 +452,39 @@ fn folder_name(folder: &Path) -> String {
         |name| name.to_string_lossy().into_owned(),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_the_cache_the_numbers_are_the_same_and_the_whole_sequence_is_timed() {
+        let load = || {
+            Engine::load_for_ids(&ModelSource::BuiltIn, DeviceChoice::Cpu)
+                .expect("the built-in model")
+        };
+        let ids: Vec<u32> = (0..300).map(|i| (i * 37 + 5) % 4096).collect();
+        let last = |engine: &mut Engine| {
+            let mut last = None;
+            let _ = engine
+                .predict(&ids, ids.len() - 1, true, &mut |first, mut predictions| {
+                    last = predictions.pop().map(|prediction| (first, prediction));
+                    ControlFlow::Continue(())
+                })
+                .expect("a prediction");
+            last.expect("a prediction")
+        };
+        let (first, cached) = last(&mut load());
+        assert_eq!((first, cached.timing.rows), (299, 1));
+        let (first, uncached) = last(&mut load().without_cache());
+        assert_eq!(
+            (first, uncached.timing.rows, uncached.timing.first),
+            (299, 300, 0)
+        );
+        let values =
+            |prediction: &Prediction| prediction.logits.clone().expect("logits").values.clone();
+        for (a, b) in values(&cached).iter().zip(&values(&uncached)) {
+            assert!((a - b).abs() < 2e-3, "{a} {b}");
+        }
+    }
+}
