@@ -13,7 +13,7 @@ use egui::{
 };
 
 use crate::{
-    model::ModelSource,
+    model::{DeviceChoice, ModelSource},
     session::{Action, Session},
     store::{Remembered, Store},
     ui::{
@@ -43,6 +43,8 @@ pub struct App {
     /// A notice about the window itself; the session's own come from it.
     notice: Option<String>,
     written_at: f64,
+    /// Something may have changed since.
+    unwritten: bool,
     dock_size: egui::Vec2,
 }
 
@@ -51,10 +53,22 @@ impl App {
     pub fn new(
         cc: &CreationContext,
         worker: WorkerHandle,
-        mut store: Store,
+        store: Store,
         model: Option<ModelSource>,
     ) -> Self {
+        Self::on_device(cc, worker, store, model, None)
+    }
+
+    /// The same on a compute device that the command line named.
+    pub fn on_device(
+        cc: &CreationContext,
+        worker: WorkerHandle,
+        mut store: Store,
+        model: Option<ModelSource>,
+        device: Option<DeviceChoice>,
+    ) -> Self {
         let mut remembered = store.read();
+        remembered.device = device.unwrap_or(remembered.device);
         cc.egui_ctx.set_fonts(theme::fonts());
         cc.egui_ctx.add_font(egui_material_icons::font_insert());
         cc.egui_ctx
@@ -94,6 +108,7 @@ impl App {
             folder_dialog: None,
             notice: None,
             written_at: 0.0,
+            unwritten: true,
             dock_size: egui::Vec2::ZERO,
         }
     }
@@ -122,11 +137,12 @@ impl App {
 
     fn take_in_events(&mut self, ctx: &Context, now: f64) {
         while let Some(event) = self.worker.try_event() {
+            self.unwritten = true;
             let failed_at_start = matches!(event, crate::worker::Event::LoadFailed { .. })
                 && self.session.model().is_none();
             let commands = self.session.on_event(event, now);
             self.send(commands);
-            if failed_at_start && !matches!(self.remembered.model, None) {
+            if failed_at_start && self.remembered.model.is_some() {
                 // The folder of last time is gone or broken: the built-in model always works.
                 self.remembered.model = None;
                 self.apply(
@@ -198,6 +214,7 @@ impl App {
         self.remembered.settings = (**self.session.settings()).clone();
         self.remembered.pace = self.session.pace();
         self.written_at = now;
+        self.unwritten = false;
         if let Err(error) = self.store.write(&self.remembered) {
             self.notice = Some(format!(
                 "The text and settings could not be saved: {error}. Free some space or check the folder's permissions."
@@ -326,6 +343,7 @@ impl App {
         });
         self.remembered.dock = dock;
         self.remembered.device = device;
+        self.session.set_window_bytes(panels.attention.gpu_bytes());
         self.remembered.panels = panels;
         self.fulfil(wishes);
         self.show_notice(ui);
@@ -383,8 +401,13 @@ impl eframe::App for App {
     fn logic(&mut self, ctx: &Context, _frame: &mut Frame) {
         let now = ctx.input(|input| input.time);
         self.take_in_events(ctx, now);
-        if now - self.written_at >= WRITE_INTERVAL_SECONDS {
+        // Whatever happened may have changed something worth keeping; a still window is written once and then left alone.
+        self.unwritten |= ctx.input(|input| !input.events.is_empty());
+        let due = self.written_at + WRITE_INTERVAL_SECONDS;
+        if self.unwritten && now >= due {
             self.remember(now);
+        } else if self.unwritten {
+            ctx.request_repaint_after(Duration::from_secs_f64(due - now));
         }
     }
 
@@ -401,10 +424,6 @@ impl eframe::App for App {
         if self.carry_out(now) {
             // What was asked for shows in the next frame, which has to come.
             ctx.request_repaint();
-        }
-        // A pending write must not wait for the next input.
-        if now - self.written_at < WRITE_INTERVAL_SECONDS {
-            ctx.request_repaint_after(Duration::from_secs_f64(WRITE_INTERVAL_SECONDS));
         }
     }
 

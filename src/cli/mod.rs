@@ -1,15 +1,22 @@
-//! The command line: the same engine without a window, for scripts and for checking.
+//! The command line: the same engine without a window, for scripts and for checking. No command needs a display.
 
-use std::{path::PathBuf, process::ExitCode};
+mod error;
+mod generate;
+mod input;
+mod inspect;
+mod measure;
+mod score;
+mod window;
 
-use clap::Parser;
-
-use crate::{
-    app::App,
-    model::{DeviceChoice, ModelSource},
-    store::Store,
-    worker::WorkerHandle,
+use std::{
+    io::{self, BufWriter},
+    process::ExitCode,
 };
+
+use clap::{Args, Parser, Subcommand};
+pub use error::CliError;
+
+use crate::model::{DeviceChoice, ModelSource};
 
 /// A desktop playground for watching GPT-2 choose its next token.
 ///
@@ -17,47 +24,71 @@ use crate::{
 #[derive(Debug, Parser)]
 #[command(version)]
 pub struct Cli {
-    /// A model folder (Hugging Face layout), or the name of a downloaded model; the built-in one if absent.
-    #[arg(long, global = true, value_name = "DIR|NAME")]
-    model: Option<String>,
-    /// The compute device: auto takes a real GPU, else the CPU.
-    #[arg(long, global = true, default_value = "auto")]
-    device: DeviceChoice,
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Option<Command>,
 }
 
-impl Cli {
-    /// Runs the command, or the window.
-    pub fn run(self) -> ExitCode {
-        let model = self
-            .model
-            .map(|model| ModelSource::Folder(PathBuf::from(model)));
-        match open_window(model) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("logitscope: the window cannot be opened: {error}");
-                ExitCode::FAILURE
-            }
-        }
+/// What every command takes.
+#[derive(Debug, Args)]
+pub struct Global {
+    /// A model folder in Hugging Face layout; the built-in model if absent
+    #[arg(long, global = true, value_name = "DIR")]
+    model: Option<String>,
+    /// Where to compute: auto takes a real GPU, else the CPU
+    #[arg(long, global = true, value_name = "auto|cpu|gpu")]
+    device: Option<DeviceChoice>,
+}
+
+impl Global {
+    fn source(&self) -> Result<ModelSource, CliError> {
+        input::model(self.model.as_deref())
+    }
+
+    fn device(&self) -> DeviceChoice {
+        self.device.unwrap_or_default()
     }
 }
 
-fn open_window(model: Option<ModelSource>) -> eframe::Result {
-    let options = eframe::NativeOptions {
-        viewport: egui::ViewportBuilder::default()
-            .with_title("Logitscope")
-            .with_app_id("logitscope")
-            .with_inner_size([1440.0, 900.0])
-            .with_min_inner_size([480.0, 320.0]),
-        renderer: eframe::Renderer::Wgpu,
-        ..Default::default()
-    };
-    eframe::run_native(
-        "logitscope",
-        options,
-        Box::new(|cc| {
-            let ctx = cc.egui_ctx.clone();
-            let worker = WorkerHandle::spawn(move || ctx.request_repaint())?;
-            Ok(Box::new(App::new(cc, worker, Store::of_user(), model)))
-        }),
-    )
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Continue a prompt
+    Generate(generate::GenerateArgs),
+    /// Run the model once and print what it computed
+    Inspect(inspect::InspectArgs),
+    /// Print the log-probability of each token of a text
+    Score(score::ScoreArgs),
+    /// Compare CPU with GPU, and cached with uncached decoding
+    Check(measure::CheckArgs),
+    /// Measure prefill and decode
+    Bench(measure::BenchArgs),
+}
+
+impl Cli {
+    /// Runs the command, or the window; errors go to standard error.
+    pub fn run(self) -> ExitCode {
+        let Self { global, command } = self;
+        let mut out = BufWriter::new(io::stdout().lock());
+        let outcome = match &command {
+            None => {
+                drop(out);
+                return window::open(&global);
+            }
+            Some(Command::Generate(args)) => generate::run(args, &global, &mut out),
+            Some(Command::Inspect(args)) => inspect::run(args, &global, &mut out),
+            Some(Command::Score(args)) => score::run(args, &global, &mut out),
+            Some(Command::Check(args)) => measure::check(args, &global, &mut out),
+            Some(Command::Bench(args)) => measure::bench(args, &global, &mut out),
+        };
+        match outcome {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                if !matches!(error, CliError::OutputClosed) {
+                    eprintln!("logitscope: {error}");
+                }
+                error.exit_code()
+            }
+        }
+    }
 }

@@ -63,9 +63,16 @@ pub const fn word_index(heads: usize, head: usize, row: usize, key: usize) -> us
     heads * words_before(row) + head * words_per_row(row + 1) + key / 2
 }
 
-/// Cells along one side of the square: a power of two, so that cells stay where they are while a text grows.
+/// Cells along one side of the square: a power of two or one and a half of it, so that cells stay where they are
+/// while a text grows, and at least two thirds of the square are used.
 pub fn side_for(rows: usize) -> usize {
-    rows.next_power_of_two().max(8)
+    let power = rows.next_power_of_two().max(8);
+    let between = power / 4 * 3;
+    if between >= rows.max(8) {
+        between
+    } else {
+        power
+    }
 }
 
 /// Which heads one picture shows: one, or the mean over several that follow one another.
@@ -194,15 +201,17 @@ mod tests {
     }
 
     #[test]
-    fn the_side_is_a_power_of_two_that_holds_the_rows() {
+    fn the_side_grows_in_steps_and_holds_the_rows() {
         for (rows, side) in [
             (0, 8),
             (1, 8),
             (8, 8),
-            (9, 16),
-            (12, 16),
+            (9, 12),
+            (12, 12),
+            (13, 16),
             (64, 64),
-            (65, 128),
+            (65, 96),
+            (97, 128),
             (1024, 1024),
         ] {
             assert_eq!(side_for(rows), side);

@@ -16,20 +16,32 @@ impl Session {
         self.enforce_budget();
     }
 
+    /// Bytes that the window's own copies of the record take.
+    pub fn set_window_bytes(&mut self, bytes: usize) {
+        if self.window_bytes != bytes {
+            self.window_bytes = bytes;
+            self.enforce_budget();
+        }
+    }
+
+    fn is_over_budget(&self) -> bool {
+        self.recorded_bytes() > self.budget_bytes
+    }
+
     pub(super) fn enforce_budget(&mut self) {
-        if self.recorded_bytes <= self.budget_bytes {
+        if !self.is_over_budget() {
             return;
         }
         let current: HashSet<NodeId> = self.path.iter().copied().collect();
         let others: Vec<_> = self.tree.ids().filter(|id| !current.contains(id)).collect();
         for &id in &others {
-            if self.recorded_bytes <= self.budget_bytes {
+            if !self.is_over_budget() {
                 return;
             }
             self.let_go(id, |prediction| prediction.attention = None);
         }
         for &id in &others {
-            if self.recorded_bytes <= self.budget_bytes {
+            if !self.is_over_budget() {
                 return;
             }
             self.let_go(id, |prediction| prediction.logits = None);
@@ -40,7 +52,7 @@ impl Session {
             .filter(|&layer| layer != focus)
             .chain((n_layer > 0).then_some(focus));
         for layer in layers {
-            if self.recorded_bytes <= self.budget_bytes {
+            if !self.is_over_budget() {
                 return;
             }
             for index in 0..self.path.len() {

@@ -114,6 +114,7 @@ pub struct Session {
     self_check: Option<SelfCheckSummary>,
     budget_bytes: usize,
     recorded_bytes: usize,
+    window_bytes: usize,
     focus_layer: usize,
     predictions_received: usize,
     view: Option<(ViewKey, StepView)>,
@@ -159,6 +160,7 @@ impl Session {
             self_check: None,
             budget_bytes: DEFAULT_BUDGET_BYTES,
             recorded_bytes: 0,
+            window_bytes: 0,
             focus_layer: 0,
             predictions_received: 0,
             view: None,
@@ -309,8 +311,9 @@ impl Session {
         self.self_check.as_ref()
     }
 
+    /// Logits and attention on record, the window's copies included.
     pub fn recorded_bytes(&self) -> usize {
-        self.recorded_bytes
+        self.recorded_bytes + self.window_bytes
     }
 
     pub fn budget_bytes(&self) -> usize {

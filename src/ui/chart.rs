@@ -1,6 +1,8 @@
 //! What the charts share: numbers as text, type, bars and row grounds, the slot beside a panel's title, and what
 //! is said where there is nothing to draw. Owns no state; runs on the window's thread.
 
+#[cfg(test)]
+mod flows;
 mod words;
 
 use egui::{
@@ -12,7 +14,8 @@ use super::{PanelContext, Theme, card::small_capitals, theme::mono_bold};
 use crate::session::{Action, Activity, Session};
 
 pub use words::{
-    MINUS, count, filter_name, fit, nice_ceil, number, percent, short, signed, text_before, what_if,
+    MINUS, count, filter_name, fit, nice_ceil, number, parse, percent, short, signed, text_before,
+    what_if,
 };
 
 // ---- type --------------------------------------------------------------------------------------------------------

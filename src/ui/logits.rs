@@ -9,7 +9,9 @@ mod rows;
 
 use std::sync::{Arc, Weak};
 
-use egui::{DragValue, Rect, Response, ScrollArea, Sense, Slider, Ui, UiBuilder, pos2, vec2};
+use egui::{
+    DragValue, Rect, Response, ScrollArea, Sense, Slider, SliderClamping, Ui, UiBuilder, pos2, vec2,
+};
 
 use layout::{Columns, FAR, Plan, TOP, Token, far_tokens};
 use rows::Rows;
@@ -310,6 +312,7 @@ fn controls(
             let number = DragValue::new(&mut temperature)
                 .range(0.0..=100.0)
                 .speed(0.01)
+                .custom_parser(chart::parse)
                 .fixed_decimals(2);
             let number = ui
                 .add_sized([46.0 * scale, ui.spacing().interact_size.y], number)
@@ -322,6 +325,8 @@ fn controls(
                     .add(
                         Slider::new(&mut temperature, 0.0..=2.0)
                             .step_by(0.01)
+                            // The number may lie beyond the rail: the slider must not pull it back.
+                            .clamping(SliderClamping::Edits)
                             .show_value(false),
                     )
                     .on_hover_text(why)

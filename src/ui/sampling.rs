@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use egui::{
-    CornerRadius, DragValue, Grid, Response, RichText, ScrollArea, Slider, Ui, emath::Numeric,
+    CornerRadius, DragValue, Grid, Response, RichText, ScrollArea, Slider, SliderClamping, Ui,
+    emath::Numeric,
 };
 
-use super::{PanelContext, Theme, card::Card};
+use super::{PanelContext, Theme, card::Card, chart};
 use crate::{
     sampling::{Mode, SamplingSettings},
     session::Action,
@@ -206,6 +207,7 @@ fn sliders(ui: &mut Ui, settings: &mut SamplingSettings, vocab_size: u32, scale:
                     DragValue::new(value)
                         .range(0.0..=100.0)
                         .speed(0.01)
+                        .custom_parser(chart::parse)
                         .custom_formatter(off_at(0.0, "0 greedy", ""))
                 },
             );
@@ -222,6 +224,7 @@ fn sliders(ui: &mut Ui, settings: &mut SamplingSettings, vocab_size: u32, scale:
                     DragValue::new(value)
                         .range(0..=u32::MAX)
                         .speed(0.3)
+                        .custom_parser(chart::parse)
                         .custom_formatter(|k, _| {
                             if k == 0.0 {
                                 "off".to_owned()
@@ -240,6 +243,7 @@ fn sliders(ui: &mut Ui, settings: &mut SamplingSettings, vocab_size: u32, scale:
                     DragValue::new(value)
                         .range(0.0..=1.0)
                         .speed(0.005)
+                        .custom_parser(chart::parse)
                         .custom_formatter(off_at(1.0, "off", ""))
                 },
             );
@@ -252,6 +256,7 @@ fn sliders(ui: &mut Ui, settings: &mut SamplingSettings, vocab_size: u32, scale:
                     DragValue::new(value)
                         .range(0.0..=1.0)
                         .speed(0.002)
+                        .custom_parser(chart::parse)
                         .custom_formatter(off_at(0.0, "off", ""))
                 },
             );
@@ -264,6 +269,7 @@ fn sliders(ui: &mut Ui, settings: &mut SamplingSettings, vocab_size: u32, scale:
                     DragValue::new(value)
                         .range(0.01..=100.0)
                         .speed(0.005)
+                        .custom_parser(chart::parse)
                         .custom_formatter(off_at(1.0, "off", "÷ "))
                 },
             );
@@ -336,8 +342,11 @@ impl RowWidths {
         let label = ui.label(name);
         ui.scope(|ui| {
             self.style_slider(ui);
-            ui.add(slider(value).show_value(false))
-                .labelled_by(label.id);
+            // The number beside it may lie beyond the rail or between its steps: the slider must not pull it back.
+            let slider = slider(value)
+                .show_value(false)
+                .clamping(SliderClamping::Edits);
+            ui.add(slider).labelled_by(label.id);
         });
         ui.add_sized([self.number, self.height], number(value))
             .labelled_by(label.id);

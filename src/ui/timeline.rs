@@ -23,7 +23,7 @@ use crate::{
 };
 
 const TITLE: &str = "Timeline";
-const SUBTITLE: &str = "bar: surprisal of the chosen token · line: entropy · nats, model P · prompt grey · below: time in ms";
+const SUBTITLE: &str = "bar: surprisal of the chosen token · line: entropy · nats, model P · prompt grey · below: time in ms, cut where it ends above the axis";
 
 pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
     let session = ctx.session;
@@ -335,8 +335,10 @@ impl Drawing<'_> {
         }
         if let Some(entropy) = entropy.filter(|entropy| entropy.is_finite()) {
             let at = y(entropy);
+            // Hundreds of thick lines would drown the bars.
+            let half = if self.width < 9.0 { 0.5 } else { 1.0 };
             bars.add(
-                Rect::from_x_y_ranges(x, at - 1.0..=at + 1.0),
+                Rect::from_x_y_ranges(x, at - half..=at + half),
                 self.theme.ink,
             );
         }
@@ -367,6 +369,9 @@ impl Drawing<'_> {
                         lighter,
                     );
                 }
+                if timing.model_ms + timing.record_ms > self.axes.ms {
+                    self.cut(bars, self.bar(index), band.top());
+                }
             }
         }
         for block in prefill_blocks(self.session) {
@@ -382,8 +387,16 @@ impl Drawing<'_> {
         }
     }
 
+    /// A cut through a bar says that it ends above the axis: its height is not its time.
+    fn cut(&self, bars: &mut Bars, x: egui::Rangef, top: f32) {
+        bars.add(
+            Rect::from_x_y_ranges(x, top + 2.0..=top + 4.0),
+            self.theme.panel,
+        );
+    }
+
     /// One block over all tokens of the pass, with its time written on it.
-    fn prefill(&self, bars: &Bars, band: Rect, block: &Block, top: f32) {
+    fn prefill(&self, bars: &mut Bars, band: Rect, block: &Block, top: f32) {
         let painter = bars.painter;
         let (first, last) = (self.bar(block.tokens.start), self.bar(block.tokens.end - 1));
         let rect = Rect::from_min_max(
@@ -397,13 +410,7 @@ impl Drawing<'_> {
         );
         let total = block.timing.model_ms + block.timing.record_ms;
         if total > self.axes.ms {
-            // It ends above the axis: a cut through the block says that its height is not its time.
-            let cut = rect.top() + 3.0;
-            painter.hline(
-                rect.x_range(),
-                cut,
-                egui::Stroke::new(1.5, self.theme.panel),
-            );
+            self.cut(bars, rect.x_range(), rect.top());
         }
         for label in words::block_labels(block.timing, block.tokens.len()) {
             let galley = painter.layout_no_wrap(label, self.faces.small.clone(), self.theme.ink);

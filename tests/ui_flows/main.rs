@@ -6,4 +6,13 @@ mod player;
 #[path = "../support/window.rs"]
 mod window;
 
+mod bad_input;
+mod history;
+mod models;
+mod panels;
+mod real_worker;
+mod restart;
+mod selection;
+mod sizes;
 mod typing;
+mod what_if;

@@ -63,6 +63,20 @@ impl Drawer {
         }
     }
 
+    /// As in a window without a graphics device.
+    #[cfg(test)]
+    pub fn without_device() -> Self {
+        Self {
+            device: Some(Device::new(None)),
+            ..Default::default()
+        }
+    }
+
+    #[cfg(test)]
+    pub fn texture_id(&self) -> Option<TextureId> {
+        self.texture.as_ref().map(|(_, texture)| texture.id())
+    }
+
     /// Why there is no wall; `None` where there is.
     pub fn obstacle(&self) -> Option<&str> {
         match &self.device {

@@ -8,37 +8,41 @@ use egui::{Pos2, Rect, Vec2, pos2, vec2};
 /// Gap between the square and the column beside it, in points.
 const GAP: f32 = 16.0;
 
+/// Room below the cells that key labels need, in points at 100 % type.
+pub const KEY_LABELS: f32 = 44.0;
+
 /// The panel's parts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Parts {
-    /// The square of cells with its row labels.
+    /// The square of cells with its labels.
     pub chart: Rect,
-    /// Wall, legend and controls.
+    /// Legend and controls; above them the wall, unless it has a place of its own.
     pub side: Rect,
-    /// The side part lies above the chart instead of beside it, with room for the controls alone.
-    pub stacked: bool,
+    /// In narrow panels the side part lies above the chart, and the wall below it where there is room.
+    pub stacked: Option<Rect>,
 }
 
 /// Divides the panel's content.
 pub fn parts(area: Rect, scale: f32) -> Parts {
-    let stacked = area.width() < 330.0 * scale;
-    if stacked {
-        let height = (60.0 * scale).min(0.4 * area.height());
-        let at = area.top() + height;
+    if area.width() < 330.0 * scale {
+        let top = area.top() + (60.0 * scale).min(0.4 * area.height()).max(0.0) + 6.0;
+        let square = area.width() - gutter(area.width(), scale) + KEY_LABELS * scale;
+        let middle = (top + square + GAP).min(area.bottom()).max(top);
         return Parts {
-            chart: Rect::from_min_max(pos2(area.left(), at + 6.0), area.max),
-            side: Rect::from_min_max(area.min, pos2(area.right(), at)),
-            stacked,
+            chart: Rect::from_min_max(pos2(area.left(), top), pos2(area.right(), middle)),
+            side: Rect::from_min_max(area.min, pos2(area.right(), top - 6.0)),
+            stacked: Some(Rect::from_min_max(pos2(area.left(), middle), area.max)),
         };
     }
     // The chart needs no more than its height; the rest is the wall's, up to a half.
     let wanted = area.width() - gutter(area.width(), scale) - area.height() - GAP;
-    let width = wanted.clamp(0.32 * area.width(), 0.5 * area.width());
+    let least = (0.28 * area.width()).max(150.0 * scale);
+    let width = wanted.min(0.5 * area.width()).max(least);
     let at = area.right() - width;
     Parts {
         chart: Rect::from_min_max(area.min, pos2(at - GAP, area.bottom())),
         side: Rect::from_min_max(pos2(at, area.top()), area.max),
-        stacked,
+        stacked: None,
     }
 }
 
@@ -103,6 +107,11 @@ impl Square {
 
     pub fn cell_points(&self, zoom: Zoom) -> f32 {
         self.cell_px(zoom) / self.pixels_per_point
+    }
+
+    /// Cells along either axis that one pixel covers.
+    pub fn cells_a_pixel(&self, zoom: Zoom) -> usize {
+        (1.0 / self.cell_px(zoom)).ceil().max(1.0) as usize
     }
 
     /// Where a block of cells lies, `[keys, queries]` in cells.

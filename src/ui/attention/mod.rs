@@ -9,6 +9,8 @@ mod layout;
 mod scene;
 mod side;
 mod square;
+#[cfg(test)]
+mod tests;
 
 use egui::{Response, RichText, Ui};
 
@@ -74,6 +76,9 @@ pub struct AttentionState {
     /// Query and key, counted from the start of the context.
     #[serde(skip)]
     pinned: Option<(usize, usize)>,
+    /// How many cells along either axis shared a pixel in the last frame.
+    #[serde(skip)]
+    cells_a_pixel: usize,
     /// The pointer is on a token here, and the other panels were told so.
     #[serde(skip)]
     reports_hover: bool,
@@ -112,7 +117,7 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
     let mut reset_zoom = false;
     let title = Card {
         title: "Attention",
-        subtitle: scene.subtitle(state.pinned),
+        subtitle: scene.subtitle(state.pinned, state.cells_a_pixel),
     }
     .show(
         ui,
@@ -131,7 +136,10 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
 }
 
 fn menu(ui: &mut Ui, scene: &Scene, options: &mut Options, reset_zoom: &mut bool) {
-    side::quantity(ui, options);
+    for (quantity, name, what) in side::QUANTITIES {
+        ui.radio_value(&mut options.quantity, quantity, name)
+            .on_hover_text(what);
+    }
     ui.separator();
     ui.checkbox(&mut options.logarithmic, "Logarithmic colours");
     ui.checkbox(&mut options.mean, "Mean over the layer's heads");

@@ -156,7 +156,9 @@ impl<'a> Scene<'a> {
     }
 
     /// The panel's one line: which heads, what is shown of them, and what the last or the pinned row says.
-    pub fn subtitle(&self, pinned: Option<(usize, usize)>) -> String {
+    ///
+    /// `cells_a_pixel`: how many cells along either axis share a pixel.
+    pub fn subtitle(&self, pinned: Option<(usize, usize)>, cells_a_pixel: usize) -> String {
         if self.rows == 0 {
             return String::new();
         }
@@ -168,6 +170,10 @@ impl<'a> Scene<'a> {
             Quantity::Mask => {
                 return "causal mask · a token sees itself and what comes before it".to_owned();
             }
+        };
+        let quantity = match cells_a_pixel {
+            0 | 1 => quantity.to_owned(),
+            n => format!("{quantity}, a pixel is the largest of {n} × {n}"),
         };
         if let Some((query, key)) = pinned {
             let looks = format!("“{}” looks at “{}”", self.label(query), self.label(key));
@@ -214,8 +220,8 @@ impl<'a> Scene<'a> {
     pub fn table(&self) -> String {
         let labels: Vec<_> = (0..self.rows).map(|at| self.label(at)).collect();
         let mut out = format!("query \\ key\t{}\n", labels.join("\t"));
-        for query in 0..self.rows {
-            out.push_str(&labels[query]);
+        for (query, label) in labels.iter().enumerate() {
+            out.push_str(label);
             for key in 0..self.rows {
                 out.push('\t');
                 if key > query {

@@ -1,8 +1,9 @@
 //! What stands beside the square: the wall of all heads, the legend, and the choice of layer and head.
 
 use egui::{
-    Align2, Color32, DragValue, EventFilter, FontId, Key, Mesh, Rect, RichText, Sense, Shape,
-    Stroke, StrokeKind, TextStyle, Ui, UiBuilder, Vec2, WidgetInfo, pos2, vec2,
+    Align2, Color32, CornerRadius, DragValue, EventFilter, FontId, Key, Mesh, Rect, Response,
+    RichText, Sense, Shape, Stroke, StrokeKind, TextStyle, Ui, UiBuilder, Vec2, WidgetInfo, pos2,
+    vec2,
 };
 
 use super::{
@@ -31,30 +32,36 @@ pub fn show(
         .max_rect(parts.side)
         .layout(egui::Layout::top_down(egui::Align::Min));
     let mut ui = ui.new_child(builder);
-    ui.set_clip_rect(parts.side.expand(4.0).intersect(ui.clip_rect()));
+    let clip = ui.clip_rect();
+    ui.set_clip_rect(parts.side.expand(4.0).intersect(clip));
     let ui = &mut ui;
     ui.spacing_mut().item_spacing.y = 4.0 * ctx.scale;
-    if parts.stacked {
-        ui.horizontal(|ui| choice(ui, state, scene));
+    ui.spacing_mut().button_padding = vec2(6.0, 3.0);
+    if let Some(below) = parts.stacked {
+        ui.horizontal(|ui| choice(ui, state, scene, ctx.theme));
         legend(ui, ctx, state, scene);
+        let mut ui = ui.new_child(UiBuilder::new().max_rect(below));
+        ui.set_clip_rect(clip.intersect(below.expand(4.0)));
+        wall(&mut ui, ctx, state, scene, below, 24.0 * ctx.scale);
         return;
     }
-    wall(ui, ctx, state, scene, parts.side);
+    wall(ui, ctx, state, scene, parts.side, BELOW_WALL * ctx.scale);
     legend(ui, ctx, state, scene);
     ui.add_space(4.0 * ctx.scale);
-    ui.horizontal_wrapped(|ui| choice(ui, state, scene));
-    ui.horizontal_wrapped(|ui| quantity(ui, &mut state.options));
+    ui.horizontal_wrapped(|ui| choice(ui, state, scene, ctx.theme));
+    quantity(ui, &mut state.options, ctx.theme);
 }
 
 // ---- the wall ----------------------------------------------------------------------------------------------------
 
-/// Thumbnails of all heads, a row for each layer.
+/// Thumbnails of all heads, a row for each layer. `reserved` points of `area`'s height are for what follows.
 fn wall(
     ui: &mut Ui,
     ctx: &mut PanelContext,
     state: &mut AttentionState,
     scene: &Scene,
-    side: Rect,
+    area: Rect,
+    reserved: f32,
 ) {
     let dim = |text: String| RichText::new(text).small().color(ctx.theme.dim);
     if !state.options.wall {
@@ -66,9 +73,9 @@ fn wall(
         return;
     }
     let (n_layer, n_head) = (scene.shape.n_layer, scene.shape.n_head);
-    let height = side.height() - BELOW_WALL * ctx.scale;
+    let height = area.height() - reserved;
     let pixels_per_point = ui.pixels_per_point();
-    let pitch = (side.width() / n_head as f32)
+    let pitch = (area.width() / n_head as f32)
         .min(height / n_layer as f32)
         .min(LARGEST_THUMB * ctx.scale);
     let pitch_px = (pitch * pixels_per_point).floor();
@@ -145,19 +152,20 @@ fn wall(
     if let Some((layer, head)) = under {
         response.on_hover_text_at_pointer(format!("layer {}, head {}", layer + 1, head + 1));
     }
-    let caption = if state.drawer.holds_all_layers() {
-        format!(
-            "all {} heads · a pixel is the largest weight in it",
-            n_layer * n_head
+    let heads = n_layer * n_head;
+    let (caption, more) = if state.drawer.holds_all_layers() {
+        (
+            format!("all {heads} heads, maxima"),
+            "Weights of every head; each pixel is the largest among the cells it covers".to_owned(),
         )
     } else {
-        format!(
-            "layer {} alone: all {n_layer} do not fit on the graphics device at this length",
-            scene.options.layer + 1
+        (
+            format!("layer {} alone", scene.options.layer + 1),
+            format!("All {n_layer} layers do not fit on the graphics device at this length"),
         )
     };
-    ui.add(egui::Label::new(dim(caption.clone())).truncate())
-        .on_hover_text(caption);
+    ui.add(egui::Label::new(dim(caption)).truncate())
+        .on_hover_text(more);
 }
 
 /// Arrows go from head to head.
@@ -189,7 +197,7 @@ fn wall_keys(ui: &Ui, state: &mut AttentionState, scene: &Scene, id: egui::Id) {
 // ---- controls ----------------------------------------------------------------------------------------------------
 
 /// Which layer and head, and whether the mean over the layer's heads.
-fn choice(ui: &mut Ui, state: &mut AttentionState, scene: &Scene) {
+fn choice(ui: &mut Ui, state: &mut AttentionState, scene: &Scene, theme: &Theme) {
     let number = |ui: &mut Ui, name: &str, at: usize, count: usize, enabled: bool| {
         let mut shown = at + 1;
         let label = ui.label(RichText::new(name).small());
@@ -208,28 +216,76 @@ fn choice(ui: &mut Ui, state: &mut AttentionState, scene: &Scene) {
     if let Some(head) = number(ui, "head", head, scene.shape.n_head, !mean) {
         state.options.head = head;
     }
-    ui.toggle_value(&mut state.options.mean, RichText::new("mean").small())
-        .on_hover_text("Mean over the layer's heads");
+    let corners = CornerRadius::same(7);
+    let role = egui::Role::CheckBox;
+    if part(ui, theme, mean, "mean", corners, role)
+        .on_hover_text("Mean over the layer's heads")
+        .clicked()
+    {
+        state.options.mean = !mean;
+    }
 }
 
-/// Scores → mask → softmax, as three views.
-pub fn quantity(ui: &mut Ui, options: &mut Options) {
-    for (quantity, name, what) in [
-        (
-            Quantity::Scores,
-            "scores",
-            "Before softmax: q · k / √d, which is ln weight + log-sum-exp",
-        ),
-        (Quantity::Mask, "mask", "Which keys a query may look at"),
-        (
-            Quantity::Weights,
-            "weights",
-            "After mask and softmax; a row sums to 1",
-        ),
-    ] {
-        ui.selectable_value(&mut options.quantity, quantity, RichText::new(name).small())
-            .on_hover_text(what);
-    }
+/// Scores → mask → softmax: what is shown, its name, and what it means.
+pub const QUANTITIES: [(Quantity, &str, &str); 3] = [
+    (
+        Quantity::Scores,
+        "scores",
+        "Before softmax: q · k / √d, which is ln weight + log-sum-exp",
+    ),
+    (Quantity::Mask, "mask", "Which keys a query may look at"),
+    (
+        Quantity::Weights,
+        "weights",
+        "After mask and softmax; a row sums to 1",
+    ),
+];
+
+/// The three views as parts of one control.
+fn quantity(ui: &mut Ui, options: &mut Options, theme: &Theme) {
+    ui.horizontal(|ui| {
+        ui.spacing_mut().item_spacing.x = 0.0;
+        for (index, (quantity, name, what)) in QUANTITIES.into_iter().enumerate() {
+            let left = if index == 0 { 7 } else { 0 };
+            let right = if index == 2 { 7 } else { 0 };
+            let corners = CornerRadius {
+                nw: left,
+                sw: left,
+                ne: right,
+                se: right,
+            };
+            let on = options.quantity == quantity;
+            let role = egui::Role::RadioButton;
+            if part(ui, theme, on, name, corners, role)
+                .on_hover_text(what)
+                .clicked()
+            {
+                options.quantity = quantity;
+            }
+        }
+    });
+}
+
+/// A small button that is ink while it is on.
+fn part(
+    ui: &mut Ui,
+    theme: &Theme,
+    on: bool,
+    name: &str,
+    corners: CornerRadius,
+    role: egui::Role,
+) -> Response {
+    let (text, ground) = if on {
+        (theme.panel, theme.ink)
+    } else {
+        (theme.ink, theme.panel)
+    };
+    let button = egui::Button::new(RichText::new(name).small().color(text))
+        .fill(ground)
+        .corner_radius(corners);
+    let response = ui.add(button);
+    response.widget_info(|| WidgetInfo::selected(role, true, on, format!("show {name}")));
+    response
 }
 
 // ---- the legend --------------------------------------------------------------------------------------------------
@@ -251,22 +307,18 @@ fn legend(ui: &mut Ui, ctx: &PanelContext, state: &mut AttentionState, scene: &S
         return;
     }
     let extent = state.drawer.extent(scene);
-    let (ticks, color): (Vec<String>, fn(f32) -> [u8; 3]) = match options.quantity {
+    let (ticks, color): (_, fn(f32) -> [u8; 3]) = match options.quantity {
         Quantity::Scores => {
-            let end = chart::number(f64::from(extent));
-            let end = end.trim_end_matches('0').trim_end_matches('.').to_owned();
-            let ticks = vec![
+            let end = chart::short(extent);
+            let ticks = [
                 format!("{}{end}", chart::MINUS),
                 "0".to_owned(),
                 format!("+{end}"),
             ];
             (ticks, |t| color::diverging(2.0 * t - 1.0))
         }
-        _ if options.logarithmic => (
-            ["≤0.0001", "0.01", "1"].map(str::to_owned).to_vec(),
-            cividis,
-        ),
-        _ => (["0", "0.5", "1"].map(str::to_owned).to_vec(), cividis),
+        _ if options.logarithmic => (["≤0.0001", "0.01", "1"].map(str::to_owned), cividis),
+        _ => (["0", "0.5", "1"].map(str::to_owned), cividis),
     };
     ui.painter().add(gradient(bar, color));
     for (tick, (x, align)) in ticks.iter().zip([

@@ -13,16 +13,13 @@ use egui::{
 use super::{
     AttentionState,
     drawer::picture,
-    layout::{Square, Zoom, label_stride},
+    layout::{KEY_LABELS, Square, Zoom, label_stride},
     scene::Scene,
 };
 use crate::{
     heatmap::{Arrangement, Quantity},
     ui::{PanelContext, Theme, theme::mono_bold},
 };
-
-/// Room below the cells that key labels need, in points at 100 % type.
-const KEY_LABELS: f32 = 44.0;
 
 /// Shows the square in `chart`.
 pub fn show(
@@ -68,6 +65,7 @@ pub fn show(
         cell.map(|(_, key)| key).or(labels.hovered),
     );
 
+    state.cells_a_pixel = square.cells_a_pixel(state.zoom);
     let arrangement = Arrangement::One {
         heads: scene.heads(),
         first_cell: state.zoom.first.into(),
@@ -277,9 +275,11 @@ fn marks(
     };
     let rows = scene.rows;
     if let Some((query, key)) = bands {
-        let stroke = Stroke::new(1.0, theme.ink);
-        outline(square.cells(zoom, 0..rows, query..query + 1), stroke);
-        outline(square.cells(zoom, key..key + 1, 0..rows), stroke);
+        // Ink on a light edge shows on both ends of the colour map.
+        for stroke in [Stroke::new(2.5, theme.panel), Stroke::new(1.0, theme.ink)] {
+            outline(square.cells(zoom, 0..rows, query..query + 1), stroke);
+            outline(square.cells(zoom, key..key + 1, 0..rows), stroke);
+        }
     }
     outline(
         square.cells(zoom, 0..rows, rows - 1..rows),
@@ -350,12 +350,12 @@ fn row_labels(
         let is_last = query + 1 == scene.rows;
         let inside = square.rect.y_range().contains(middle);
         if inside && (query.is_multiple_of(stride) || is_last) {
-            if is_last && middle - 0.6 * size < last_bottom {
+            if is_last && middle - 0.5 * size < last_bottom {
                 // The current row's label comes before its neighbour's.
                 labels.rows.pop();
             }
             labels.rows.push((query, middle));
-            last_bottom = middle + 0.6 * size;
+            last_bottom = middle + 0.5 * size;
         }
     }
     let strip = Rect::from_min_max(

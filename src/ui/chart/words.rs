@@ -53,6 +53,13 @@ pub fn signed(z: f64) -> String {
     format!("{}{digits}", if z < 0.0 { MINUS } else { '+' })
 }
 
+/// What a number field takes: NaN is not a number, and a typed minus may be the true one.
+pub fn parse(text: &str) -> Option<f64> {
+    let text = text.trim().trim_start_matches('÷').trim_start();
+    let value: f64 = text.replace(MINUS, "-").parse().ok()?;
+    (!value.is_nan()).then_some(value)
+}
+
 /// A whole number with its thousands set apart.
 pub fn count(n: usize) -> String {
     let digits = n.to_string();
@@ -197,6 +204,15 @@ mod tests {
         ] {
             assert_eq!(percent(p), text, "{p}");
         }
+    }
+
+    #[test]
+    fn number_fields_take_what_they_show_and_no_nan() {
+        assert_eq!(parse(" ÷ 1.20 "), Some(1.2));
+        assert_eq!(parse("−3"), Some(-3.0));
+        assert_eq!(parse("1e-6"), Some(1e-6));
+        assert_eq!(parse("NaN"), None);
+        assert_eq!(parse("off"), None);
     }
 
     #[test]

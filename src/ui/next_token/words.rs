@@ -88,7 +88,7 @@ pub(super) fn strip_labels(mass: f64, shown: usize, vocab_size: usize) -> (Strin
         (1.0 - mass).max(0.0)
     };
     (
-        format!("these {shown} hold {}", chart::percent(mass)),
+        format!("top {shown} hold {}", chart::percent(mass)),
         format!(
             "{} others hold {}",
             chart::count(others),
@@ -234,14 +234,14 @@ mod tests {
         assert_eq!(
             strip_labels(0.483, 20, 4096),
             (
-                "these 20 hold 48.3 %".to_owned(),
+                "top 20 hold 48.3 %".to_owned(),
                 "4,076 others hold 51.7 %".to_owned()
             )
         );
         assert_eq!(
             strip_labels(1.0, 5, 5),
             (
-                "these 5 hold 100.0 %".to_owned(),
+                "top 5 hold 100.0 %".to_owned(),
                 "0 others hold 0.0 %".to_owned()
             )
         );

@@ -85,7 +85,8 @@ pub(super) struct Axes {
 
 impl Axes {
     pub fn of(session: &Session) -> Self {
-        let (mut nats, mut decode_ms, mut prefill_ms) = (0f64, 0f64, 0f64);
+        let (mut nats, mut prefill_ms) = (0f64, 0f64);
+        let mut decode_ms = Vec::with_capacity(session.len());
         for node in session.path_nodes() {
             let surprisal = node.score.map(|score| score.surprisal_nats());
             for value in [surprisal, node.entropy_nats]
@@ -102,21 +103,32 @@ impl Axes {
             {
                 let total = timing.model_ms + timing.record_ms;
                 match timing.phase {
-                    Phase::Decode => decode_ms = decode_ms.max(total),
+                    Phase::Decode => decode_ms.push(total),
                     Phase::Prefill => prefill_ms = prefill_ms.max(total),
                 }
             }
         }
         // A long prefill would flatten every decode step; it is a block with its number written on it instead.
+        let ms = typical_max(&mut decode_ms).unwrap_or(prefill_ms);
         Self {
             nats: chart::nice_ceil(nats),
-            ms: chart::nice_ceil(if decode_ms > 0.0 {
-                decode_ms
-            } else {
-                prefill_ms
-            }),
+            ms: chart::nice_ceil(ms),
         }
     }
+}
+
+/// The largest of some times; where a few are far above all others, what the others reach, so that one pause of
+/// the machine does not flatten the rest. `None` where there is none.
+fn typical_max(times: &mut Vec<f64>) -> Option<f64> {
+    times.retain(|ms| ms.is_finite());
+    times.sort_unstable_by(f64::total_cmp);
+    let largest = *times.last()?;
+    let most = times[(times.len() - 1) * 19 / 20];
+    Some(if most > 0.0 && largest > 3.0 * most {
+        1.5 * most
+    } else {
+        largest
+    })
 }
 
 /// Neighbouring tokens that one prefill pass put through the model.
@@ -210,5 +222,17 @@ mod tests {
                 .ms
                 .is_some()
         );
+    }
+
+    #[test]
+    fn one_pause_of_the_machine_does_not_flatten_the_rest() {
+        assert_eq!(typical_max(&mut vec![]), None);
+        assert_eq!(typical_max(&mut vec![4.0]), Some(4.0));
+        assert_eq!(typical_max(&mut vec![3.0, 4.0, f64::NAN]), Some(4.0));
+        let mut times = vec![3.0; 99];
+        times.push(90.0);
+        assert_eq!(typical_max(&mut times), Some(4.5));
+        let mut even: Vec<_> = (1..=100).map(f64::from).collect();
+        assert_eq!(typical_max(&mut even), Some(100.0));
     }
 }

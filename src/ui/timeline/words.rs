@@ -105,17 +105,14 @@ pub(super) fn details(ui: &mut Ui, session: &Session, index: usize) {
         .map(|prediction| &prediction.timing)
     {
         let how = match timing.phase {
-            Phase::Prefill => format!(
-                "put through the model in a prefill of {} tokens",
-                chart::count(timing.rows)
-            ),
-            Phase::Decode => "put through the model in one decode step".to_owned(),
+            Phase::Prefill => format!("prefill of {} tokens", chart::count(timing.rows)),
+            Phase::Decode => "decode step".to_owned(),
         };
-        ui.label(format!(
-            "{how}, {} and {} for recording",
+        let (model, recording) = (
             milliseconds(timing.model_ms),
-            milliseconds(timing.record_ms)
-        ));
+            milliseconds(timing.record_ms),
+        );
+        ui.label(format!("{how} {model} + {recording} recording"));
     }
 }
 

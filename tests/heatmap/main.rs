@@ -1,0 +1,7 @@
+//! The attention heatmap read back pixel by pixel, on whatever adapter there is (a software one counts), and its twin
+//! on the CPU. Without an adapter these tests say so and pass, unless LOGITSCOPE_REQUIRE_ADAPTER=1.
+
+mod one_head;
+mod record;
+mod stage;
+mod wall;

@@ -1,0 +1,185 @@
+//! End to end: the real worker with the built-in model on the CPU behind the real window.
+
+use std::time::{Duration, Instant};
+
+use egui::{Key, Modifiers, Role, vec2};
+use egui_kittest::{Harness, kittest::Queryable as _};
+use logitscope::{
+    app::App,
+    model::DeviceChoice,
+    session::{Activity, Session},
+    store::Remembered,
+    worker::{Pace, StopReason, WorkerHandle},
+};
+
+use crate::window::{builder, open_app, store_with};
+
+/// Far longer than anything takes, on any machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Live {
+    harness: Harness<'static, App>,
+    _folder: tempfile::TempDir,
+}
+
+impl Live {
+    fn open(text: &str, max_new_tokens: usize) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut remembered = Remembered {
+            text: text.to_owned(),
+            pace: Pace::Unlimited,
+            device: DeviceChoice::Cpu,
+            ..Default::default()
+        };
+        remembered.settings.max_new_tokens = max_new_tokens;
+        let store = store_with(&folder.path().join("window.json"), &remembered);
+        let worker = WorkerHandle::spawn(|| {}).expect("a thread");
+        let mut live = Self {
+            harness: open_app(builder(vec2(1440.0, 900.0)), worker, store),
+            _folder: folder,
+        };
+        live.until("the model is loaded and the text predicted", |session| {
+            session.view().is_some() && session.activity() == Activity::Idle
+        });
+        live
+    }
+
+    fn session(&self) -> &Session {
+        self.harness.state().session()
+    }
+
+    /// Shows frames until something holds.
+    #[track_caller]
+    fn until(&mut self, what: &str, holds: impl Fn(&Session) -> bool) {
+        let started = Instant::now();
+        loop {
+            self.harness.step();
+            if holds(self.session()) {
+                return;
+            }
+            assert!(started.elapsed() < PATIENCE, "waited in vain until {what}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    #[track_caller]
+    fn click(&mut self, name: &str) {
+        self.harness
+            .get_by_role_and_label(Role::Button, name)
+            .click();
+        self.harness.step();
+    }
+}
+
+fn idle(session: &Session) -> bool {
+    session.activity() == Activity::Idle
+}
+
+#[test]
+fn the_built_in_model_continues_a_prompt_and_every_step_is_on_record() {
+    let mut live = Live::open("Once upon a time", 12);
+    assert_eq!(
+        live.session().model().expect("loaded").device_why,
+        "asked for"
+    );
+    live.click("Run");
+    live.until("the run ends", idle);
+    assert_eq!(live.session().stop_reason(), Some(StopReason::MaxNewTokens));
+    let session = live.session();
+    assert_eq!(session.counts().generated, 12);
+    for step in 1..=session.len() {
+        let prediction = session.prediction(step).expect("recorded");
+        assert!(prediction.is_complete(), "step {step}");
+        let row = prediction.attention.as_ref().expect("recorded");
+        assert_eq!(row.keys, step);
+        for head in 0..8 {
+            let sum: f32 = (0..step).filter_map(|key| row.weight(5, head, key)).sum();
+            assert!((sum - 1.0).abs() < 0.01, "step {step}, head {head}: {sum}");
+        }
+    }
+    let model_p: f64 = session
+        .view()
+        .expect("shown")
+        .top
+        .iter()
+        .map(|row| row.prob)
+        .sum();
+    assert!(model_p > 0.05 && model_p <= 1.0 + 1e-9);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_text_by_run_by_steps_and_after_an_undo() {
+    let mut live = Live::open("The king said", 6);
+    live.click("Run");
+    live.until("the run ends", idle);
+    let text = live.session().text().to_owned();
+    live.harness.key_press_modifiers(Modifiers::COMMAND, Key::Z);
+    live.until("the run is undone", |session| {
+        session.text() == "The king said"
+    });
+    for step in 1..=6 {
+        live.harness.key_press(Key::F10);
+        live.until("a step is done", |session| {
+            session.counts().generated == step && !session.is_running()
+        });
+    }
+    assert_eq!(live.session().text(), text);
+}
+
+#[test]
+fn stop_ends_a_long_run_within_a_token_and_keeps_its_text() {
+    let mut live = Live::open("Once upon a time", 400);
+    live.click("Run");
+    live.until("some tokens are there", |session| {
+        session.counts().generated > 5
+    });
+    live.harness.key_press_modifiers(Modifiers::SHIFT, Key::F5);
+    live.until("the run has ended", idle);
+    let generated = live.session().counts().generated;
+    assert!((5..400).contains(&generated));
+    assert_eq!(live.session().stop_reason(), Some(StopReason::Stopped));
+    for _ in 0..20 {
+        live.harness.step();
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(live.session().counts().generated, generated);
+}
+
+#[test]
+fn an_edit_during_a_run_wins_and_is_predicted() {
+    let mut live = Live::open("Once upon a time", 400);
+    live.click("Run");
+    live.until("some tokens are there", |session| {
+        session.counts().generated > 3
+    });
+    let prompt = live
+        .harness
+        .get_by_role_and_label(Role::MultilineTextInput, "Prompt");
+    prompt.focus();
+    live.harness.step();
+    live.harness
+        .key_press_modifiers(Modifiers::COMMAND, Key::End);
+    live.harness.step();
+    live.harness
+        .get_by_role_and_label(Role::MultilineTextInput, "Prompt")
+        .type_text(" ZEBRA");
+    live.until("the edited text is predicted", |session| {
+        idle(session)
+            && session.text().contains(" ZEBRA")
+            && session.prediction(session.len()).is_some()
+    });
+    let counts = live.session().counts();
+    assert!(counts.generated + counts.retokenised >= 3, "{counts:?}");
+}
+
+#[test]
+fn a_full_context_is_reached_and_shown() {
+    let words = "one two three four five six seven eight nine ten. ".repeat(40);
+    let mut live = Live::open(words.trim_end(), 1000);
+    live.click("Run");
+    live.until("the context is full", |session| {
+        idle(session) && session.stop_reason() == Some(StopReason::ContextFull)
+    });
+    assert_eq!(live.session().context_len(), 512);
+    assert!(live.session().view().is_some());
+}
