@@ -293,17 +293,28 @@ impl App {
     }
 
     fn show(&mut self, ui: &mut Ui, frame: &Frame, now: f64) {
-        let theme = self.theme;
-        let scale = self.remembered.scale;
-        let mut dock = std::mem::take(&mut self.remembered.dock);
-        let mut device = self.remembered.device;
-        let mut panels = std::mem::take(&mut self.remembered.panels);
+        let Self {
+            session,
+            remembered,
+            actions,
+            dock_size,
+            theme,
+            ..
+        } = self;
+        let (theme, scale) = (*theme, remembered.scale);
+        let Remembered {
+            dock,
+            device,
+            panels,
+            recent,
+            ..
+        } = remembered;
         let mut ctx = PanelContext {
-            session: &self.session,
+            session: &*session,
             theme,
             scale,
-            actions: &mut self.actions,
-            panels: &mut panels,
+            actions,
+            panels,
             gpu: frame.wgpu_render_state(),
             now,
         };
@@ -314,14 +325,7 @@ impl App {
             .frame(bar)
             .exact_size(52.0 * scale)
             .show(ui, |ui| {
-                transport::show(
-                    ui,
-                    &mut ctx,
-                    &mut dock,
-                    &mut device,
-                    &self.remembered.recent,
-                    self.dock_size,
-                )
+                transport::show(ui, &mut ctx, dock, device, recent, *dock_size)
             })
             .inner;
         let line = egui::Frame::new()
@@ -338,13 +342,10 @@ impl App {
             .show(ui, |ui| status::show(ui, &mut ctx));
         let ground = egui::Frame::new().fill(theme.window).inner_margin(GUTTER);
         CentralPanel::default().frame(ground).show(ui, |ui| {
-            self.dock_size = ui.available_size();
+            *dock_size = ui.available_size();
             dock.show(ui, &mut ctx);
         });
-        self.remembered.dock = dock;
-        self.remembered.device = device;
-        self.session.set_window_bytes(panels.attention.gpu_bytes());
-        self.remembered.panels = panels;
+        session.set_window_bytes(panels.attention.gpu_bytes());
         self.fulfil(wishes);
         self.show_notice(ui);
     }
