@@ -3,7 +3,8 @@
 use std::{io, process::ExitCode};
 
 use crate::{
-    model::ModelError, sampling::SettingsError, tokenizer::TokenizerError, worker::EngineError,
+    hub::HubError, model::ModelError, sampling::SettingsError, tokenizer::TokenizerError,
+    worker::EngineError,
 };
 
 /// Why a command ended early.
@@ -17,6 +18,8 @@ pub enum CliError {
     CheckFailed,
     #[error(transparent)]
     Engine(#[from] EngineError),
+    #[error(transparent)]
+    Hub(#[from] HubError),
     /// Whoever read the output has gone: no failure.
     #[error("the output was closed")]
     OutputClosed,
@@ -32,7 +35,8 @@ impl CliError {
             Self::Engine(EngineError::Model(error)) if is_of_the_machine(error) => {
                 ExitCode::from(1)
             }
-            Self::Input(_) | Self::Engine(_) => ExitCode::from(2),
+            Self::Hub(error) if !error.is_of_the_request() => ExitCode::from(1),
+            Self::Input(_) | Self::Engine(_) | Self::Hub(_) => ExitCode::from(2),
         }
     }
 }

@@ -8,6 +8,7 @@ use std::{
 
 use super::CliError;
 use crate::{
+    hub::{Hub, RepoId, Revision},
     model::{DeviceChoice, Gpt2Config, ModelSource},
     worker::{Engine, ModelInfo},
 };
@@ -45,10 +46,10 @@ pub fn text(argument: &str) -> Result<String, CliError> {
     })
 }
 
-/// A model folder; without one, the built-in model.
+/// A model folder, or a model that was fetched by name; without either, the built-in model.
 ///
 /// # Errors
-/// Where there is no such folder: a name never downloads.
+/// Where there is neither on this computer: a name never downloads.
 pub fn model(argument: Option<&str>) -> Result<ModelSource, CliError> {
     let Some(argument) = argument else {
         return Ok(ModelSource::BuiltIn);
@@ -56,6 +57,14 @@ pub fn model(argument: Option<&str>) -> Result<ModelSource, CliError> {
     let folder = PathBuf::from(argument);
     if folder.exists() {
         return Ok(ModelSource::Folder(folder));
+    }
+    if let Ok(repo) = RepoId::parse(argument) {
+        return match Hub::from_env()?.find(&repo, &Revision::default()) {
+            Some(folder) => Ok(ModelSource::Folder(folder)),
+            None => Err(CliError::Input(format!(
+                "{argument} is not on this computer; run: logitscope fetch {argument}"
+            ))),
+        };
     }
     Err(CliError::Input(format!(
         "there is no model folder '{argument}' here; give a folder that holds config.json, model.safetensors and tokenizer.json"

@@ -150,6 +150,29 @@ impl HubError {
         }
     }
 
+    /// Whether it lies in what was asked for, not in the network, the Hub or this computer.
+    pub fn is_of_the_request(&self) -> bool {
+        matches!(
+            self,
+            Self::BadName(_)
+                | Self::BadRevision(_)
+                | Self::BadEndpoint { .. }
+                | Self::NoModel { .. }
+                | Self::NoRevision { .. }
+                | Self::NotGpt2 { .. }
+                | Self::Missing { .. }
+        )
+    }
+
+    /// Whether the Hub could not be asked, or not to the end.
+    pub fn is_of_the_network(&self) -> bool {
+        self.is_passing()
+            || matches!(
+                self,
+                Self::HostNotFound { .. } | Self::Insecure { .. } | Self::RedirectLoop { .. }
+            )
+    }
+
     /// Whether the same request may succeed in a moment.
     pub(super) fn is_passing(&self) -> bool {
         matches!(

@@ -16,6 +16,7 @@ mod error;
 mod fetch;
 mod files;
 mod http;
+mod meter;
 mod repo;
 mod tries;
 
@@ -31,6 +32,7 @@ pub use cache::Links;
 pub use download::Phase;
 pub use error::HubError;
 pub use http::Patience;
+pub use meter::Meter;
 pub use repo::{RepoId, Revision};
 
 /// The Hub that everyone means.
