@@ -4,9 +4,11 @@ pub mod attention;
 pub mod card;
 pub mod chart;
 pub mod dock;
+pub mod generation_loop;
 pub mod logits;
 pub mod next_token;
 pub mod sampling;
+pub mod sequence;
 pub mod status;
 pub mod text;
 pub mod theme;
@@ -31,10 +33,25 @@ pub enum Panel {
     Logits,
     Attention,
     Timeline,
+    Sequence,
+    Loop,
 }
 
 impl Panel {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
+        Self::Text,
+        Self::Tokens,
+        Self::Sampling,
+        Self::NextToken,
+        Self::Logits,
+        Self::Attention,
+        Self::Timeline,
+        Self::Sequence,
+        Self::Loop,
+    ];
+
+    /// Those that a fresh layout shows; the others are opened from the Panels menu.
+    pub const FIRST: [Self; 7] = [
         Self::Text,
         Self::Tokens,
         Self::Sampling,
@@ -53,6 +70,8 @@ impl Panel {
             Self::Logits => "Logits → softmax",
             Self::Attention => "Attention",
             Self::Timeline => "Timeline",
+            Self::Sequence => "Sequence",
+            Self::Loop => "Loop",
         }
     }
 }
@@ -96,8 +115,10 @@ impl PanelContext<'_> {
 #[serde(default)]
 pub struct PanelState {
     pub attention: attention::AttentionState,
+    pub generation_loop: generation_loop::LoopState,
     pub logits: logits::LogitsState,
     pub next_token: next_token::NextTokenState,
+    pub sequence: sequence::SequenceState,
     /// Index of the token that the pointer is on, in any panel: highlighted in all others next frame.
     #[serde(skip)]
     pub hovered_token: Option<usize>,
