@@ -1,6 +1,7 @@
 //! The window's panels, one file each. They read the session and collect actions; they change nothing themselves.
 
 pub mod attention;
+pub mod branches;
 pub mod card;
 pub mod chart;
 pub mod dock;
@@ -35,10 +36,11 @@ pub enum Panel {
     Timeline,
     Sequence,
     Loop,
+    Branches,
 }
 
 impl Panel {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Text,
         Self::Tokens,
         Self::Sampling,
@@ -48,6 +50,7 @@ impl Panel {
         Self::Timeline,
         Self::Sequence,
         Self::Loop,
+        Self::Branches,
     ];
 
     /// Those that a fresh layout shows; the others are opened from the Panels menu.
@@ -72,6 +75,7 @@ impl Panel {
             Self::Timeline => "Timeline",
             Self::Sequence => "Sequence",
             Self::Loop => "Loop",
+            Self::Branches => "Branches",
         }
     }
 }
@@ -115,6 +119,7 @@ impl PanelContext<'_> {
 #[serde(default)]
 pub struct PanelState {
     pub attention: attention::AttentionState,
+    pub branches: branches::BranchesState,
     pub generation_loop: generation_loop::LoopState,
     pub logits: logits::LogitsState,
     pub next_token: next_token::NextTokenState,

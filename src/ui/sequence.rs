@@ -8,7 +8,7 @@ mod words;
 use egui::{DragValue, Id, Modifiers, Rect, Response, RichText, ScrollArea, Sense, Ui, pos2, vec2};
 
 use super::{
-    PanelContext,
+    PanelContext, Theme,
     card::Card,
     chart::{self, Faces},
 };
@@ -97,7 +97,7 @@ fn content(ui: &mut Ui, ctx: &mut PanelContext) {
     let session = ctx.session;
     let mut state = std::mem::take(&mut ctx.panels.sequence);
     let len = session.len();
-    range_controls(ui, session, &mut state);
+    range_controls(ui, session, ctx.theme, &mut state);
     let range = state.range(len);
     for line in words::totals(session, range) {
         ui.add(egui::Label::new(RichText::new(&line).small()).truncate())
@@ -107,7 +107,7 @@ fn content(ui: &mut Ui, ctx: &mut PanelContext) {
     ctx.panels.sequence = state;
 }
 
-fn range_controls(ui: &mut Ui, session: &Session, state: &mut SequenceState) {
+fn range_controls(ui: &mut Ui, session: &Session, theme: &Theme, state: &mut SequenceState) {
     let len = session.len();
     ui.horizontal_wrapped(|ui| {
         let (mut start, mut last) = {
@@ -137,15 +137,25 @@ fn range_controls(ui: &mut Ui, session: &Session, state: &mut SequenceState) {
             ("Prompt", 0, typed),
             ("Continuation", typed, len),
         ] {
-            if from < to
-                && ui
-                    .selectable_label(picked == (from, to), RichText::new(name).small())
-                    .clicked()
-            {
+            let on = picked == (from, to);
+            if from < to && range_button(ui, theme, name, on).clicked() {
                 state.pick(from, to, len);
             }
         }
     });
+}
+
+/// A control in ink, filled while its range is the picked one.
+fn range_button(ui: &mut Ui, theme: &Theme, name: &str, on: bool) -> Response {
+    let (fill, ink) = if on {
+        (theme.ink, theme.panel)
+    } else {
+        (theme.panel, theme.ink)
+    };
+    let text = RichText::new(name).small().color(ink);
+    let response = ui.add(egui::Button::new(text).fill(fill));
+    response.widget_info(|| egui::WidgetInfo::selected(egui::Role::Button, true, on, name));
+    response
 }
 
 // ---- rows --------------------------------------------------------------------------------------------------------

@@ -196,3 +196,129 @@ fn undo_during_a_run_with_the_loop_open_begins_the_walk_anew() {
     window.click("Next phase");
     assert!(shows_phase(&window, LoopPhase::Select));
 }
+
+// ---- Branches ----------------------------------------------------------------------------------------------------
+
+/// Four generated tokens and a branch that leaves them after two; the branch is the text.
+fn branched() -> Window {
+    let mut window = Window::new();
+    open(&mut window, Panel::Branches);
+    window.click("Run");
+    window.append(4);
+    window.click("Stop");
+    let ids = window.session().ids().to_vec();
+    window.named("Token 6, ").click();
+    window.settle();
+    let other = window.session().view().expect("the step").top.clone();
+    let rank = other.iter().find(|row| row.id != ids[6]).expect("another");
+    let rank = rank.rank;
+    window.next_token_row(rank).click();
+    window.settle();
+    window
+}
+
+#[test]
+fn branches_are_listed_compared_and_gone_to() {
+    let mut window = branched();
+    assert!(window.says("Branch 1, Once upon a time"));
+    assert!(window.says("Branch 2, current, …"));
+    assert!(window.says("after 6 shared tokens: "));
+    assert!(window.says(" times as probable"));
+    window.named("Branch 1, ").click();
+    window.settle();
+    assert_eq!(window.session().len(), 8);
+    assert!(window.says("Branch 1, current, "));
+    window.named("Branch 2, ").focus();
+    window.settle();
+    window.press(Key::Enter);
+    assert_eq!(window.session().len(), 7, "by keyboard");
+    window.press_with(Modifiers::COMMAND, Key::Z);
+    assert_eq!(window.session().len(), 8);
+}
+
+#[test]
+fn a_branch_is_named_in_its_row() {
+    let mut window = branched();
+    window.click("Name branch 1");
+    window
+        .harness
+        .get_by_role_and_label(Role::TextInput, "Name of branch 1")
+        .type_text("the first");
+    window.settle();
+    window.press(Key::Enter);
+    assert!(window.says("Branch 1, the first: Once upon"));
+    window.press_with(Modifiers::COMMAND, Key::Z);
+    assert!(!window.says("the first"));
+}
+
+#[test]
+fn a_branch_is_deleted_with_undo_and_the_only_one_is_not() {
+    let mut window = branched();
+    window.click("Delete branch 2");
+    assert_eq!(
+        window.session().len(),
+        8,
+        "the current one went: the nearest is shown"
+    );
+    assert!(!window.says("Branch 2, "));
+    window.button("Delete branch 1").click();
+    window.settle();
+    assert!(window.says("Branch 1, current, "));
+    window.press_with(Modifiers::COMMAND, Key::Z);
+    assert!(window.says("Branch 2, current, "));
+    assert_eq!(window.session().len(), 7);
+}
+
+#[test]
+fn branching_during_a_run_stops_it_and_keeps_both() {
+    let mut window = branched();
+    window.click("Run");
+    window.append(3);
+    window.named("Branch 1, ").click();
+    window.settle();
+    assert!(!window.session().is_running());
+    assert_eq!(window.session().len(), 8);
+    assert!(
+        window
+            .session()
+            .branches()
+            .iter()
+            .any(|branch| branch.len == 10)
+    );
+    window.click("Run");
+    window.append(2);
+    window.named("Delete branch 1").click();
+    window.settle();
+    assert!(!window.session().is_running());
+    assert_eq!(window.session().len(), 10);
+    window.press_with(Modifiers::COMMAND, Key::Z);
+    assert_eq!(
+        window.session().len(),
+        10,
+        "the run's branch with its two tokens"
+    );
+    assert!(window.says("Branch 1, current, Once upon"));
+}
+
+#[test]
+fn branches_of_an_unloaded_model_are_labelled() {
+    let mut window = branched();
+    window.player.loads.push_back(crate::player::Load::Succeeds(
+        crate::player::model("another", 512).into(),
+    ));
+    window.named("Model: storyteller").click();
+    window.settle();
+    window.click("storyteller (built in)");
+    window.wait(0.3);
+    assert!(window.says(", of storyteller, [storyteller] "));
+    let text = window.text().to_owned();
+    window.named("Branch 1, of storyteller").click();
+    window.settle();
+    window.wait(0.3);
+    assert_ne!(window.text(), text);
+    assert!(window.text().starts_with("Once upon a time"));
+    assert!(
+        window.session().view().is_some(),
+        "read again and predicted"
+    );
+}

@@ -53,7 +53,7 @@ pub(super) fn totals(session: &Session, (start, end): (usize, usize)) -> [String
         power_of_ten(perplexity.ln())
     };
     let first = format!(
-        "product {} · Σ log P {} nats = {} bits · perplexity {perplexity} over {of}",
+        "P {} · Σ log P {} nats = {} bits · perplexity {perplexity} over {of}",
         power_of_ten(chain.sum_nats),
         signed(chain.sum_nats),
         signed(chain.sum_bits()),
