@@ -4,6 +4,7 @@ pub mod attention;
 pub mod card;
 pub mod chart;
 pub mod dock;
+mod hub_menu;
 pub mod logits;
 pub mod next_token;
 pub mod sampling;
