@@ -26,28 +26,28 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "TEXT|-", allow_hyphen_values = true)]
     prompt: String,
     /// Tokens to append at most
-    #[arg(long, value_name = "N", default_value_t = SamplingSettings::default().max_new_tokens)]
+    #[arg(long, value_name = "N", default_value_t = SamplingSettings::default().max_new_tokens, allow_hyphen_values = true)]
     max_new_tokens: usize,
     /// Always take the most likely token
     #[arg(long, conflicts_with_all = ["temperature", "top_k", "top_p", "min_p", "seed"])]
     greedy: bool,
     /// Divides the logits; 0 is greedy
-    #[arg(long, value_name = "T", default_value_t = SamplingSettings::default().temperature, allow_negative_numbers = true)]
+    #[arg(long, value_name = "T", default_value_t = SamplingSettings::default().temperature, allow_hyphen_values = true)]
     temperature: f32,
     /// Keeps the K most likely tokens; 0 keeps all
-    #[arg(long, value_name = "K", default_value_t = SamplingSettings::default().top_k)]
+    #[arg(long, value_name = "K", default_value_t = SamplingSettings::default().top_k, allow_hyphen_values = true)]
     top_k: u32,
     /// Keeps the fewest tokens that hold this much probability; 1 keeps all
-    #[arg(long, value_name = "P", default_value_t = SamplingSettings::default().top_p, allow_negative_numbers = true)]
+    #[arg(long, value_name = "P", default_value_t = SamplingSettings::default().top_p, allow_hyphen_values = true)]
     top_p: f32,
     /// Cuts tokens below this share of the most likely one's probability
-    #[arg(long, value_name = "P", default_value_t = SamplingSettings::default().min_p, allow_negative_numbers = true)]
+    #[arg(long, value_name = "P", default_value_t = SamplingSettings::default().min_p, allow_hyphen_values = true)]
     min_p: f32,
     /// The same seed draws the same tokens
-    #[arg(long, value_name = "S", default_value_t = SamplingSettings::default().seed)]
+    #[arg(long, value_name = "S", default_value_t = SamplingSettings::default().seed, allow_hyphen_values = true)]
     seed: u64,
     /// Makes tokens that are already in the text less likely; 1 changes nothing
-    #[arg(long, value_name = "R", default_value_t = SamplingSettings::default().repetition_penalty, allow_negative_numbers = true)]
+    #[arg(long, value_name = "R", default_value_t = SamplingSettings::default().repetition_penalty, allow_hyphen_values = true)]
     repetition_penalty: f32,
     /// Stops once the continuation contains this text; may be given several times
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]

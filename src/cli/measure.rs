@@ -22,10 +22,20 @@ pub struct BenchArgs {
     #[arg(long)]
     shape: Option<String>,
     /// Tokens put through the model at once before decoding
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 64,
+        allow_hyphen_values = true
+    )]
     prompt_tokens: usize,
     /// Tokens decoded one by one
-    #[arg(long, value_name = "N", default_value_t = 32)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 32,
+        allow_hyphen_values = true
+    )]
     new_tokens: usize,
     /// What is read back and kept at each step
     #[arg(long, value_enum, default_value_t = RecordChoice::All)]

@@ -62,7 +62,7 @@ fn odd_texts_go_through_unchanged() {
         let more = ["--max-new-tokens", "2"];
         let ended = run_with_input(&[&asked[..], &more].concat(), text.as_bytes()).succeeded();
         assert_eq!(Generation::of(&ended).steps.len(), 2, "{name}");
-        // Byte-level ids of one token each spell the text: score says which bytes of it they are.
+        // Each token is shown as something, and as the text itself where it is whole characters.
         let scored = run_with_input(
             &["--model", folder, "score", "--text", "-", "--json"],
             text.as_bytes(),
@@ -148,30 +148,53 @@ fn settings_out_of_range_are_refused_by_name() {
 }
 
 #[test]
-fn what_is_no_number_is_refused_with_the_usage() {
-    for asked in [
-        &["--temperature", "warm"][..],
-        &["--temperature", ""],
-        &["--top-k", "-1"],
-        &["--top-k", "4294967296"],
-        &["--top-k", "1.5"],
-        &["--max-new-tokens", "-1"],
-        &["--max-new-tokens", "99999999999999999999"],
-        &["--seed", "-1"],
-        &["--seed", "18446744073709551616"],
-        &["--greedy", "--temperature", "1"],
-        &["--greedy", "--seed", "1"],
-        &["--prompt", "b"],
-        &["--unknown"],
+fn what_is_no_number_is_refused_with_the_option_and_the_value() {
+    let generate = ["generate", "--prompt", "a"];
+    for (command, option, value) in [
+        (&generate[..], "--temperature", "warm"),
+        (&generate, "--temperature", ""),
+        (&generate, "--temperature", "--json"),
+        (&generate, "--top-k", "-1"),
+        (&generate, "--top-k", "4294967296"),
+        (&generate, "--top-k", "1.5"),
+        (&generate, "--max-new-tokens", "-1"),
+        (&generate, "--max-new-tokens", "99999999999999999999"),
+        (&generate, "--seed", "-1"),
+        (&generate, "--seed", "18446744073709551616"),
+        (&["bench"], "--new-tokens", "many"),
+        (&["bench"], "--prompt-tokens", "-1"),
     ] {
-        run_model(&model(), &[&["generate", "--prompt", "a"], asked].concat()).refused_usage();
+        let refused = run(&[command, &[option, value]].concat());
+        let words = refused.refused_usage();
+        assert!(
+            words.contains(&format!("'{option} <")),
+            "{option} {value}: {words}"
+        );
+        // "a value is required for …" where there is none.
+        let named = words.contains(&format!("'{value}'")) || value.is_empty();
+        assert!(named, "{option} {value}: {words}");
     }
+}
+
+#[test]
+fn what_does_not_go_together_is_refused_with_the_usage() {
     for asked in [
         &["generate"][..],
+        &[
+            "generate",
+            "--prompt",
+            "a",
+            "--greedy",
+            "--temperature",
+            "1",
+        ],
+        &["generate", "--prompt", "a", "--greedy", "--top-k", "5"],
+        &["generate", "--prompt", "a", "--greedy", "--seed", "1"],
+        &["generate", "--prompt", "a", "--prompt", "b"],
+        &["generate", "--prompt", "a", "--unknown"],
+        &["generate", "--prompt", "a", "b"],
         &["score"],
-        &["bench", "--new-tokens", "many"],
         &["dance"],
-        &["--device", "tpu", "check"],
     ] {
         run(asked).refused_usage();
     }

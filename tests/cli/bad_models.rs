@@ -42,10 +42,7 @@ fn every_command_says_what_is_wrong_with_a_folder() {
         (empty.path(), "holds no GPT-2"),
         (foreign.path(), "holds no GPT-2"),
         (cut.path(), "model.safetensors is cut short"),
-        (
-            sizes.path(),
-            "wte.weight has shape [400, 48], but config.json asks for [400, 64]",
-        ),
+        (sizes.path(), "wte.weight has shape [400, 48]"),
     ] {
         for command in COMMANDS {
             let refused = run_model(folder, command);

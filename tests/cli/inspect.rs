@@ -12,6 +12,9 @@ use crate::{
     },
 };
 
+/// `[L][H][T][T]`
+type Heads<T> = Vec<Vec<Vec<Vec<T>>>>;
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Inspection {
@@ -19,10 +22,8 @@ struct Inspection {
     tokens: Vec<String>,
     /// `[T][V]`
     logits: Option<Vec<Vec<f32>>>,
-    /// `[L][H][T][T]`
-    attention: Option<Vec<Vec<Vec<Vec<f32>>>>>,
-    /// `[L][H][T][T]`
-    scores: Option<Vec<Vec<Vec<Vec<Option<f32>>>>>>,
+    attention: Option<Heads<f32>>,
+    scores: Option<Heads<Option<f32>>>,
     /// `[L + 1][T][D]`
     hidden: Option<Vec<Vec<Vec<f32>>>>,
     /// `[T][D]`
