@@ -15,10 +15,12 @@
 //! - [`session`]: text, history tree, undo, selection; no egui, burn or wgpu types.
 //! - [`worker`]: the thread that owns the model, and how to talk to it.
 //! - [`app`], [`ui`]: the window; [`heatmap`]: its one custom shader.
+//! - [`export`]: pictures, tables and runs as files.
 //! - [`cli`]: the same engine without a window.
 
 pub mod app;
 pub mod cli;
+pub mod export;
 pub mod heatmap;
 pub mod model;
 pub mod prediction;
