@@ -14,6 +14,9 @@ const KNOWN: [(&str, &str); 5] = [
     ("gpt2-xl", "6.4 GB"),
 ];
 
+/// Width of the menu, in points at 100 % type.
+const WIDTH: f32 = 280.0;
+
 /// Names to choose from. Nothing is asked of the network before one is chosen.
 pub fn names(
     ui: &mut Ui,
@@ -21,6 +24,7 @@ pub fn names(
     download: Option<&DownloadView>,
     wishes: &mut Vec<WindowWish>,
 ) {
+    ui.set_max_width(WIDTH * ctx.scale);
     ui.label(
         RichText::new("From the Hugging Face Hub")
             .small()
@@ -45,12 +49,16 @@ pub fn names(
         let mut name = ui
             .data(|data| data.get_temp::<String>(id))
             .unwrap_or_default();
-        let field = ui
-            .add(
-                egui::TextEdit::singleline(&mut name)
-                    .hint_text("owner/name")
-                    .desired_width(f32::INFINITY),
-            )
+        let edit = egui::TextEdit::singleline(&mut name)
+            .hint_text("owner/name, then Enter")
+            .desired_width((WIDTH - 24.0) * ctx.scale);
+        // Fields in a menu have no edge of their own.
+        let field = egui::Frame::new()
+            .stroke((1.0, ctx.theme.line))
+            .corner_radius(6)
+            .inner_margin(egui::Margin::symmetric(4, 2))
+            .show(ui, |ui| ui.add(edit))
+            .inner
             .accessible_name("Name of a model on the Hub")
             .on_hover_text("Any GPT-2 on the Hub, as owner/name; Enter fetches it");
         let entered = field.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
