@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::{CliError, Global, input};
+use crate::session::Chain;
 
 #[derive(Debug, Args)]
 pub struct ScoreArgs {
@@ -74,24 +75,23 @@ pub fn run(args: &ScoreArgs, global: &Global, out: &mut dyn Write) -> Result<(),
     })?;
     // The condition itself is not scored.
     let log_probs_nats = log_probs.split_off(usize::from(condition.is_some()));
-    let factors = log_probs_nats.iter().flatten().count();
-    let sum_nats: f64 = log_probs_nats.iter().flatten().sum();
+    let chain = Chain::of(log_probs_nats.iter().copied());
     let score = Score {
         tokens: ids
             .iter()
             .map(|&id| model.tokenizer.text_or_label(id))
             .collect(),
-        perplexity: (factors > 0).then(|| (-sum_nats / factors as f64).exp()),
+        perplexity: chain.perplexity(),
         ids,
         log_probs_nats,
-        sum_nats,
+        sum_nats: chain.sum_nats,
     };
     if args.json {
         serde_json::to_writer(&mut *out, &score)?;
         out.write_all(b"\n")?;
         return Ok(out.flush()?);
     }
-    readable(&score, factors, out)
+    readable(&score, chain.factors, out)
 }
 
 fn readable(score: &Score, factors: usize, out: &mut dyn Write) -> Result<(), CliError> {

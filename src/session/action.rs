@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::{Condition, NodeId};
 use crate::{
     model::{DeviceChoice, ModelSource},
     sampling::SamplingSettings,
@@ -17,6 +18,8 @@ pub enum Action {
     Example(String),
     /// Tokenise the whole text afresh, as if it had been typed.
     TokeniseAll,
+    /// What the first factor of the chain rule is conditioned on.
+    Condition(Condition),
     /// Use only the last tokens of a text that is longer than the context.
     AcceptTruncation,
     RunOrPause,
@@ -32,6 +35,12 @@ pub enum Action {
     Pick(u32),
     /// Cut the text back to the shown step.
     ContinueFromHere,
+    /// Make this end of the history tree the text.
+    SwitchBranch(NodeId),
+    /// An empty name takes the branch's name away.
+    NameBranch(NodeId, String),
+    /// Take a branch from the list, with undo.
+    DeleteBranch(NodeId),
     SetSettings(Arc<SamplingSettings>),
     /// Show a past step with the settings it was drawn with again.
     ReleaseWhatIf,

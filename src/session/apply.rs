@@ -20,6 +20,7 @@ impl Session {
             Action::EditText(text) => self.edit_text(&text, now),
             Action::Example(text) => self.example(&text, now),
             Action::TokeniseAll => self.tokenise_all(now),
+            Action::Condition(condition) => self.set_condition(condition, now),
             Action::AcceptTruncation => self.accept_truncation(now),
             Action::RunOrPause => self.run_or_pause(now),
             Action::Step => self.step(now),
@@ -30,6 +31,9 @@ impl Session {
             Action::Live => self.live(),
             Action::Pick(token) => self.pick(token, now),
             Action::ContinueFromHere => self.continue_from_here(now),
+            Action::SwitchBranch(head) => self.switch_branch(head, now),
+            Action::NameBranch(head, name) => self.name_branch(head, &name, now),
+            Action::DeleteBranch(head) => self.delete_branch(head, now),
             Action::SetSettings(settings) => self.set_settings(&settings, now),
             Action::ReleaseWhatIf => {
                 self.what_if = false;
@@ -147,7 +151,7 @@ impl Session {
     }
 
     /// After an edit the selection moves to the last step still valid; while it follows, to the open step.
-    fn select_after_edit(&mut self, kept: usize) {
+    pub(super) fn select_after_edit(&mut self, kept: usize) {
         self.what_if = false;
         if self.follow {
             self.selected = self.path.len();
@@ -485,6 +489,7 @@ impl Session {
         let mut commands = self.interrupt();
         let text_changes = state.head != self.head;
         self.settings = state.settings;
+        self.book = state.book;
         self.what_if = false;
         if text_changes {
             self.stop_reason = None;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     Activity, Change, Draw, Loading, Origin, Prefill, Session,
-    tree::{NewNode, NodeId},
+    tree::{NewNode, NodeId, RunMark},
 };
 use crate::{
     prediction::{Phase, Prediction},
@@ -179,6 +179,10 @@ impl Session {
         self.path.push(head);
         self.read_path();
         self.run.appended += 1;
+        self.tree.node_mut(head).mark = Some(RunMark {
+            appended: self.run.appended,
+            budget: self.run.budget,
+        });
         if self.follow {
             self.selected = self.newest_step();
         }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::tree::NodeId;
+use super::{BranchBook, tree::NodeId};
 use crate::sampling::SamplingSettings;
 
 /// Everything that undo brings back.
@@ -13,6 +13,7 @@ pub struct State {
     pub head: NodeId,
     pub settings: Arc<SamplingSettings>,
     pub selected: usize,
+    pub book: Arc<BranchBook>,
 }
 
 /// What kind of change a state was left by; neighbouring changes of one kind become one entry.

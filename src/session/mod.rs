@@ -6,9 +6,13 @@
 
 mod action;
 mod apply;
+mod branches;
 mod events;
 mod history;
+mod iteration;
 mod memory;
+mod phases;
+mod sequence;
 mod tree;
 mod view;
 
@@ -18,9 +22,13 @@ mod tests;
 use std::sync::Arc;
 
 pub use action::Action;
+pub use branches::{Branch, BranchBook};
 use history::{Change, History, State};
+pub use iteration::{Iteration, SHOWN_TOKENS, Selection, StopAnswer, StopTest, Why};
 pub use memory::DEFAULT_BUDGET_BYTES;
-pub use tree::{Draw, ModelIndex, Node, NodeId, Origin, Score, Tree};
+pub use phases::{LoopPhase, Walk};
+pub use sequence::{Chain, Condition, power_of_ten};
+pub use tree::{Draw, ModelIndex, Node, NodeId, Origin, RunMark, Score, Tree};
 use view::ViewKey;
 pub use view::{Chosen, StepView, TOP_ROWS, TokenRow};
 
@@ -101,6 +109,7 @@ pub struct Session {
     follow: bool,
     what_if: bool,
     history: History,
+    book: Arc<BranchBook>,
     activity: Activity,
     run: Run,
     stop_reason: Option<StopReason>,
@@ -149,6 +158,7 @@ impl Session {
             follow: true,
             what_if: false,
             history: History::default(),
+            book: Arc::default(),
             activity: Activity::Idle,
             run: Run::default(),
             stop_reason: None,
@@ -316,6 +326,12 @@ impl Session {
         self.recorded_bytes + self.window_bytes
     }
 
+    /// Moves whenever the record does: what is derived from it is then worked out again.
+    pub fn record_version(&self) -> (usize, usize, usize) {
+        let book = Arc::as_ptr(&self.book) as usize;
+        (self.tree.len(), self.predictions_received, book)
+    }
+
     pub fn budget_bytes(&self) -> usize {
         self.budget_bytes
     }
@@ -429,6 +445,7 @@ impl Session {
             head: self.head,
             settings: self.settings.clone(),
             selected: self.selected,
+            book: self.book.clone(),
         }
     }
 

@@ -848,3 +848,376 @@ fn max_new_0_only_predicts() {
     assert!(!bench.session.is_running());
     assert_eq!(bench.session.stop_reason(), Some(StopReason::MaxNewTokens));
 }
+
+// ---- the chain rule ----------------------------------------------------------------------------------------------
+
+#[test]
+fn conditioning_moves_every_position_and_undo_brings_the_text_back() {
+    let mut bench = Bench::new("Once upon a time");
+    bench.act(Action::RunOrPause);
+    bench.generate(6);
+    let (ids, text) = (bench.session.ids().to_vec(), bench.text().to_owned());
+    let unconditioned = bench.session.chain(0..usize::MAX);
+    assert_eq!(
+        (unconditioned.factors, unconditioned.without),
+        (ids.len() - 1, 1)
+    );
+    bench.act(Action::Select(3));
+    bench.act(Action::Condition(Condition::EndOfText));
+    assert_eq!(bench.session.condition(), Condition::EndOfText);
+    assert_eq!(bench.session.ids(), [&[0], &ids[..]].concat());
+    assert_eq!(bench.session.selected(), 4, "the same token is shown");
+    let conditioned = bench.session.chain(0..usize::MAX);
+    assert_eq!((conditioned.factors, conditioned.without), (ids.len(), 1));
+    assert_eq!(
+        bench.session.counts().generated,
+        0,
+        "drawn from other distributions"
+    );
+    assert_eq!(bench.session.counts().retokenised, 6);
+    bench.act(Action::Condition(Condition::None));
+    assert_eq!(bench.session.ids(), ids);
+    bench.act(Action::Undo);
+    bench.act(Action::Undo);
+    assert_eq!(bench.text(), text);
+    assert_eq!(bench.session.counts().generated, 6);
+}
+
+#[test]
+fn a_condition_that_cannot_be_is_not_offered() {
+    let mut bench = Bench::with("Once upon", model("no end", N_CTX, None));
+    assert!(bench.session.condition_is_fixed().is_some());
+    bench.act(Action::Condition(Condition::EndOfText));
+    assert_eq!(bench.session.condition(), Condition::None);
+    assert!(!bench.session.can_undo());
+    let mut empty = Bench::new("");
+    empty.act(Action::Condition(Condition::EndOfText));
+    assert_eq!(empty.session.condition(), Condition::EndOfText);
+    assert_eq!(empty.session.len(), 1);
+}
+
+#[test]
+fn conditioning_during_a_run_stops_it_and_keeps_its_tokens() {
+    let mut bench = Bench::new("Once upon a time");
+    bench.act(Action::RunOrPause);
+    bench.generate(3);
+    bench.act(Action::Condition(Condition::EndOfText));
+    assert!(!bench.session.is_running());
+    assert_eq!(bench.session.counts().retokenised, 3);
+}
+
+// ---- the loop, taken apart ---------------------------------------------------------------------------------------
+
+#[test]
+fn the_shown_choice_of_the_open_step_is_what_the_step_appends() {
+    for settings in [
+        SamplingSettings::default(),
+        SamplingSettings {
+            mode: Mode::Greedy,
+            ..Default::default()
+        },
+        SamplingSettings {
+            temperature: 3.0,
+            top_k: 0,
+            top_p: 1.0,
+            repetition_penalty: 1.4,
+            seed: 9,
+            ..Default::default()
+        },
+    ] {
+        let mut bench = Bench::new("Once upon a time");
+        bench.act(Action::SetSettings(Arc::new(settings)));
+        for _ in 0..4 {
+            let open = bench.session.open_iteration().expect("predicted");
+            let foretold = open.selection.expect("a choice");
+            bench.act(Action::Step);
+            bench.generate(1);
+            let index = bench.session.len() - 1;
+            assert_eq!(bench.session.ids()[index], foretold.row.id);
+            let done = bench.session.iteration(index).expect("on record");
+            assert_eq!(done.selection, Some(foretold), "and for the same reason");
+            assert_eq!(done.top, open.top);
+        }
+    }
+}
+
+#[test]
+fn the_drawn_number_lies_in_the_tokens_part_of_the_cumulative_sum() {
+    let mut bench = Bench::new("Once upon a time");
+    bench.act(Action::RunOrPause);
+    bench.generate(6);
+    let choices = bench.session.last_choices(3);
+    assert_eq!(choices.len(), 3);
+    for index in choices {
+        let iteration = bench.session.iteration(index).expect("on record");
+        let selection = iteration.selection.expect("a choice");
+        let Why::Drawn { u, from, to, .. } = selection.why else {
+            panic!("{:?}", selection.why);
+        };
+        assert!(from <= u && u < to, "{from} ≤ {u} < {to}");
+        assert!((to - from - selection.row.drawn_from.expect("kept")).abs() < 1e-12);
+    }
+}
+
+#[test]
+fn the_stop_test_answers_in_the_documented_order() {
+    let order = [
+        StopReason::EndOfText,
+        StopReason::StopString,
+        StopReason::MaxNewTokens,
+        StopReason::ContextFull,
+        StopReason::Stopped,
+    ];
+    let mut bench = Bench::new("Once upon a time");
+    bench.act(Action::RunOrPause);
+    bench.generate(6);
+    let last = bench.session.len() - 1;
+    for index in last - 5..=last {
+        let test = bench.session.stop_test(index).expect("a run asked");
+        let asked: Vec<_> = test.answers.iter().map(|answer| answer.reason).collect();
+        assert_eq!(asked, order);
+        let expected = (index == last).then_some(StopReason::MaxNewTokens);
+        assert_eq!(test.reason(), expected);
+    }
+    assert_eq!(bench.session.stop_test(0), None, "typed");
+    bench.act(Action::RunOrPause);
+    bench.generate(1);
+    bench.act(Action::Stop);
+    let test = bench.session.stop_test(bench.session.len() - 1);
+    assert_eq!(test.expect("asked").reason(), Some(StopReason::Stopped));
+}
+
+#[test]
+fn a_stop_string_is_found_across_tokens_by_the_stop_test() {
+    let mut bench = Bench::new("Once upon a time");
+    bench.act(Action::RunOrPause);
+    bench.generate(3);
+    let layout = bench.session.layout();
+    let (from, to) = (
+        layout.ends[layout.ends.len() - 2] - 1,
+        layout.ends[layout.ends.len() - 1],
+    );
+    let Some(stop) = layout.text.get(from..to).map(str::to_owned) else {
+        return;
+    };
+    bench.act(Action::Undo);
+    bench.act(Action::SetSettings(Arc::new(SamplingSettings {
+        stop: vec![stop],
+        ..SamplingSettings::default()
+    })));
+    bench.act(Action::RunOrPause);
+    bench.generate(3);
+    let test = bench
+        .session
+        .stop_test(bench.session.len() - 1)
+        .expect("asked");
+    assert_eq!(test.reason(), Some(StopReason::StopString));
+}
+
+#[test]
+fn four_phases_are_one_step() {
+    let mut bench = Bench::new("Once upon a time");
+    let mut walk = Walk::default();
+    let prompt = bench.session.len();
+    for round in 0..3 {
+        assert_eq!(walk.phase(&bench.session, 0.0), LoopPhase::Predict);
+        assert!(walk.advance(&bench.session).is_none());
+        assert_eq!(walk.phase(&bench.session, 0.0), LoopPhase::Select);
+        assert_eq!(
+            bench.session.len(),
+            prompt + round,
+            "nothing is appended yet"
+        );
+        let action = walk.advance(&bench.session).expect("a step");
+        bench.act(action);
+        assert!(
+            walk.is_held(&bench.session).is_some(),
+            "the step is on its way"
+        );
+        bench.generate(1);
+        assert_eq!(bench.session.len(), prompt + round + 1);
+        assert_eq!(walk.phase(&bench.session, 0.0), LoopPhase::Append);
+        walk.advance(&bench.session);
+        assert_eq!(walk.phase(&bench.session, 0.0), LoopPhase::Stop);
+        walk.advance(&bench.session);
+    }
+    // Typing begins a new iteration, a run ends in the answer of its last one.
+    bench.act(Action::EditText("Twice".into()));
+    bench.tick();
+    assert_eq!(walk.phase(&bench.session, 0.0), LoopPhase::Predict);
+    bench.act(Action::RunOrPause);
+    bench.generate(6);
+    assert_eq!(walk.phase(&bench.session, 0.0), LoopPhase::Stop);
+}
+
+#[test]
+fn a_slow_run_shows_its_phases_and_a_fast_one_does_not() {
+    let mut bench = Bench::new("Once upon a time");
+    let mut walk = Walk::default();
+    bench.act(Action::SetPace(Pace::TokensPerSecond(1)));
+    bench.act(Action::RunOrPause);
+    bench.generate(1);
+    let shown: Vec<_> = [10.0, 10.3, 10.6, 10.8, 19.0]
+        .map(|now| walk.phase(&bench.session, now))
+        .into();
+    use LoopPhase::{Append, Predict, Select};
+    assert_eq!(shown, [Append, LoopPhase::Stop, Predict, Select, Select]);
+    assert!((walk.next_change(&bench.session, 10.1).expect("soon") - 0.15).abs() < 1e-9);
+    assert_eq!(walk.next_change(&bench.session, 19.0), None);
+    bench.act(Action::SetPace(Pace::TokensPerSecond(20)));
+    assert_eq!(walk.phase(&bench.session, 10.6), LoopPhase::Stop);
+}
+
+// ---- branches ----------------------------------------------------------------------------------------------------
+
+/// Six generated tokens, and two branches that leave them by picked tokens.
+fn branched() -> Bench {
+    let mut bench = Bench::new("Once upon a time");
+    bench.act(Action::RunOrPause);
+    bench.generate(6);
+    for (step, token) in [(7, 77), (5, 55)] {
+        let full = bench.session.branches()[0].head;
+        bench.act(Action::SwitchBranch(full));
+        bench.act(Action::Select(step));
+        bench.act(Action::Pick(token));
+    }
+    bench
+}
+
+#[test]
+fn branches_are_listed_as_a_tree_with_their_log_probabilities() {
+    let bench = branched();
+    let branches = bench.session.branches();
+    let shape: Vec<_> = branches
+        .iter()
+        .map(|branch| (branch.len, branch.fork, branch.depth, branch.is_current))
+        .collect();
+    assert_eq!(
+        shape,
+        [(10, 0, 0, false), (8, 7, 1, false), (6, 5, 1, true)]
+    );
+    for branch in &branches {
+        assert_eq!(branch.chain.factors, branch.len - 1);
+        let difference = branch.apart.sum_nats - branch.current_apart.sum_nats;
+        let whole = branch.chain.sum_nats - branches[2].chain.sum_nats;
+        assert!((difference - whole).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn a_branch_is_switched_to_named_and_undone() {
+    let mut bench = branched();
+    let first = bench.session.branches()[0].head;
+    bench.forwarded = 0;
+    bench.act(Action::SwitchBranch(first));
+    assert_eq!(bench.session.len(), 10);
+    assert_eq!(bench.forwarded, 0, "everything is still on record");
+    bench.act(Action::NameBranch(first, "  the long one ".into()));
+    let name = |bench: &Bench, at: usize| bench.session.branches()[at].name.clone();
+    assert_eq!(name(&bench, 0).as_deref(), Some("the long one"));
+    bench.act(Action::Step);
+    bench.generate(1);
+    assert_eq!(
+        name(&bench, 0).as_deref(),
+        Some("the long one"),
+        "it has grown"
+    );
+    assert_eq!(name(&bench, 1), None);
+    let grown = bench.session.head();
+    bench.act(Action::NameBranch(grown, "longer".into()));
+    assert_eq!(name(&bench, 0).as_deref(), Some("longer"));
+    bench.act(Action::NameBranch(grown, " ".into()));
+    assert_eq!(name(&bench, 0), None);
+    for expected in [Some("longer"), Some("the long one")] {
+        bench.act(Action::Undo);
+        assert_eq!(name(&bench, 0).as_deref(), expected);
+    }
+    bench.act(Action::Undo);
+    bench.act(Action::Undo);
+    assert_eq!(name(&bench, 0), None);
+    bench.act(Action::Undo);
+    assert_eq!(bench.session.len(), 6, "the switch is undone");
+}
+
+#[test]
+fn a_deleted_branch_comes_back_with_undo() {
+    let mut bench = branched();
+    let before = bench.session.branches();
+    bench.act(Action::DeleteBranch(before[1].head));
+    assert_eq!(bench.session.branches().len(), 2);
+    assert_eq!(bench.session.len(), 6, "the text is another branch");
+    bench.act(Action::Undo);
+    assert_eq!(bench.session.branches(), before);
+    bench.act(Action::Redo);
+    assert_eq!(bench.session.branches().len(), 2);
+}
+
+#[test]
+fn deleting_the_current_branch_goes_to_the_nearest_other_one() {
+    let mut bench = branched();
+    let before = bench.session.branches();
+    bench.act(Action::SwitchBranch(before[1].head));
+    bench.act(Action::DeleteBranch(before[1].head));
+    assert_eq!(bench.session.head(), before[0].head);
+    bench.act(Action::DeleteBranch(before[2].head));
+    bench.act(Action::DeleteBranch(before[0].head));
+    assert_eq!(bench.session.head(), before[0].head, "the last one stays");
+    assert!(bench.session.notice().is_some());
+    bench.act(Action::Undo);
+    bench.act(Action::Undo);
+    assert_eq!(bench.session.head(), before[1].head);
+    assert_eq!(bench.session.branches().len(), 3);
+}
+
+#[test]
+fn branching_and_deleting_during_a_run_stop_it_and_keep_its_tokens() {
+    let mut bench = branched();
+    let first = bench.session.branches()[0].head;
+    bench.act(Action::RunOrPause);
+    let running = bench.session.head();
+    bench.generate(2);
+    bench.act(Action::SwitchBranch(first));
+    assert!(!bench.session.is_running());
+    assert_eq!(bench.session.head(), first);
+    assert!(
+        bench
+            .session
+            .branches()
+            .iter()
+            .any(|branch| branch.len == 8 && branch.fork == 5),
+        "the run's tokens are kept"
+    );
+    bench.act(Action::Undo);
+    bench.act(Action::RunOrPause);
+    bench.generate(1);
+    // Pointed at before the run had grown it.
+    bench.act(Action::DeleteBranch(running));
+    assert!(!bench.session.is_running());
+    assert_eq!(bench.session.len(), 10);
+    bench.act(Action::Undo);
+    assert_eq!(bench.session.len(), 9);
+}
+
+#[test]
+fn branches_of_another_model_stay_readable_and_labelled() {
+    let mut bench = branched();
+    bench.event(Event::Loaded(model("second", N_CTX, Some(0))));
+    let branches = bench.session.branches();
+    assert_eq!(
+        branches.len(),
+        4,
+        "the text is read again, by the new model"
+    );
+    let of_first: Vec<_> = branches
+        .iter()
+        .filter(|branch| branch.other_model.as_deref() == Some("first"))
+        .collect();
+    assert_eq!(of_first.len(), 3);
+    assert!(of_first.iter().all(|branch| !branch.own_text.is_empty()));
+    let (old, text) = (of_first[0].head, of_first[0].own_text.clone());
+    bench.act(Action::SwitchBranch(old));
+    assert_eq!(bench.text(), text);
+    let model = bench.session.model().map(|model| model.name.clone());
+    assert_eq!(model.as_deref(), Some("second"));
+    assert!(bench.session.path_nodes().all(|node| node.model == 1));
+}

@@ -70,6 +70,17 @@ pub struct Node {
     pub score: Option<Score>,
     /// Entropy of the prediction after this token, in nats; stays when its logits are let go.
     pub entropy_nats: Option<f64>,
+    /// Where in its run the token was appended; `None` for one that no run appended.
+    pub mark: Option<RunMark>,
+}
+
+/// A token's place in the run that appended it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunMark {
+    /// Tokens that the run had appended with this one.
+    pub appended: usize,
+    /// Tokens that it might append in all.
+    pub budget: usize,
 }
 
 /// A token under the model P of the prediction before it.
@@ -125,6 +136,7 @@ impl Default for Tree {
             prediction: None,
             score: None,
             entropy_nats: None,
+            mark: None,
         };
         Self {
             nodes: vec![root],
@@ -146,6 +158,10 @@ impl Tree {
 
     pub fn ids(&self) -> impl Iterator<Item = NodeId> + use<> {
         (0..self.nodes.len() as u32).map(NodeId)
+    }
+
+    pub fn contains(&self, id: NodeId) -> bool {
+        (id.0 as usize) < self.nodes.len()
     }
 
     pub fn children(&self, id: NodeId) -> &[NodeId] {
@@ -178,6 +194,7 @@ impl Tree {
             prediction: None,
             score,
             entropy_nats: None,
+            mark: None,
         });
         self.children.push(Vec::new());
         self.children[parent.0 as usize].push(id);

@@ -8,8 +8,8 @@ use egui_tiles::{
 };
 
 use super::{
-    Panel, PanelContext, attention, logits, next_token, sampling, text, theme::GUTTER, timeline,
-    tokens,
+    Panel, PanelContext, attention, branches, generation_loop, logits, next_token, sampling,
+    sequence, text, theme::GUTTER, timeline, tokens,
 };
 
 /// Below this many points (at 100 % type) panels are shown as tabs instead of being squeezed.
@@ -62,6 +62,10 @@ impl Dock {
     pub fn set_open(&mut self, panel: Panel, open: bool, size: egui::Vec2, scale: f32) {
         let tree = self.tree_mut(size, scale);
         match tree.tiles.find_pane(&panel) {
+            // A panel that a fresh layout has not got leaves no empty tab bar behind.
+            Some(tile) if !open && !Panel::FIRST.contains(&panel) => {
+                tree.remove_recursively(tile);
+            }
             Some(tile) => {
                 tree.set_visible(tile, open);
                 if open {
@@ -70,9 +74,12 @@ impl Dock {
             }
             None if open => {
                 let tile = tree.tiles.insert_pane(panel);
-                if let Some(root) = tree.root() {
+                if !insert_beside(tree, tile, Panel::Logits)
+                    && let Some(root) = tree.root()
+                {
                     tree.move_tile_to_container(tile, root, usize::MAX, true);
                 }
+                tree.make_active(|id, _| id == tile);
             }
             None => {}
         }
@@ -105,6 +112,29 @@ impl Dock {
         if alone.is_some() {
             self.alone = alone;
         }
+    }
+}
+
+/// Puts a new tile into the tabs of `neighbour`, which are made if it has none; false where it is not on screen.
+fn insert_beside(tree: &mut Tree<Panel>, tile: TileId, neighbour: Panel) -> bool {
+    let tiles = &mut tree.tiles;
+    let Some(beside) = tiles
+        .find_pane(&neighbour)
+        .filter(|&beside| tiles.is_visible(beside))
+    else {
+        return false;
+    };
+    let Some(parent) = tiles.parent_of(beside) else {
+        return false;
+    };
+    if let Some(Tile::Container(container @ Container::Tabs(_))) = tiles.get_mut(parent) {
+        container.add_child(tile);
+        return true;
+    }
+    let tabs = tiles.insert_tab_tile(vec![beside, tile]);
+    match tiles.get_mut(parent) {
+        Some(Tile::Container(container)) => container.replace_child(beside, tabs).is_some(),
+        _ => false,
     }
 }
 
@@ -188,6 +218,9 @@ fn show_panel(panel: Panel, ui: &mut Ui, ctx: &mut PanelContext) -> egui::Respon
         Panel::Logits => logits::show(ui, ctx),
         Panel::Attention => attention::show(ui, ctx),
         Panel::Timeline => timeline::show(ui, ctx),
+        Panel::Sequence => sequence::show(ui, ctx),
+        Panel::Loop => generation_loop::show(ui, ctx),
+        Panel::Branches => branches::show(ui, ctx),
     }
 }
 
@@ -289,9 +322,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_layouts_hold_every_panel_once() {
+    fn both_layouts_hold_every_first_panel_once() {
         for tree in [wide(), tabbed()] {
-            for panel in Panel::ALL {
+            for panel in Panel::FIRST {
                 let found = tree
                     .tiles
                     .tiles()
@@ -299,6 +332,22 @@ mod tests {
                     .count();
                 assert_eq!(found, 1, "{panel:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_further_panel_opens_in_tabs_and_leaves_the_layout_as_it_was() {
+        for size in [egui::vec2(1440.0, 800.0), egui::vec2(900.0, 600.0)] {
+            let mut dock = Dock::default();
+            for panel in Panel::ALL {
+                let further = !Panel::FIRST.contains(&panel);
+                assert_eq!(dock.is_open(panel, size, 1.0), !further, "{panel:?}");
+                dock.set_open(panel, true, size, 1.0);
+                assert!(dock.is_open(panel, size, 1.0), "{panel:?}");
+            }
+            dock.set_open(Panel::Sequence, false, size, 1.0);
+            assert!(!dock.is_open(Panel::Sequence, size, 1.0));
+            assert!(dock.is_open(Panel::Logits, size, 1.0));
         }
     }
 

@@ -1,12 +1,15 @@
 //! The window's panels, one file each. They read the session and collect actions; they change nothing themselves.
 
 pub mod attention;
+pub mod branches;
 pub mod card;
 pub mod chart;
 pub mod dock;
+pub mod generation_loop;
 pub mod logits;
 pub mod next_token;
 pub mod sampling;
+pub mod sequence;
 pub mod status;
 pub mod text;
 pub mod theme;
@@ -31,10 +34,27 @@ pub enum Panel {
     Logits,
     Attention,
     Timeline,
+    Sequence,
+    Loop,
+    Branches,
 }
 
 impl Panel {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
+        Self::Text,
+        Self::Tokens,
+        Self::Sampling,
+        Self::NextToken,
+        Self::Logits,
+        Self::Attention,
+        Self::Timeline,
+        Self::Sequence,
+        Self::Loop,
+        Self::Branches,
+    ];
+
+    /// Those that a fresh layout shows; the others are opened from the Panels menu.
+    pub const FIRST: [Self; 7] = [
         Self::Text,
         Self::Tokens,
         Self::Sampling,
@@ -53,6 +73,9 @@ impl Panel {
             Self::Logits => "Logits → softmax",
             Self::Attention => "Attention",
             Self::Timeline => "Timeline",
+            Self::Sequence => "Sequence",
+            Self::Loop => "Loop",
+            Self::Branches => "Branches",
         }
     }
 }
@@ -96,8 +119,11 @@ impl PanelContext<'_> {
 #[serde(default)]
 pub struct PanelState {
     pub attention: attention::AttentionState,
+    pub branches: branches::BranchesState,
+    pub generation_loop: generation_loop::LoopState,
     pub logits: logits::LogitsState,
     pub next_token: next_token::NextTokenState,
+    pub sequence: sequence::SequenceState,
     /// Index of the token that the pointer is on, in any panel: highlighted in all others next frame.
     #[serde(skip)]
     pub hovered_token: Option<usize>,

@@ -4,15 +4,15 @@
 
 use std::{ops::ControlFlow, path::Path, sync::Arc, time::Instant};
 
-use super::{Control, Event, Live, ModelInfo, RunRequest, StopReason};
+use super::{Control, Event, Live, ModelInfo, RunRequest, StopReason, stops::StopMatcher};
 use crate::{
     model::{
         ComputeDevice, DeviceChoice, Gpt2, KvCache, Logits, ModelError, ModelSource, Record,
         built_in_tokenizer_json, folder_tokenizer_json,
     },
-    prediction::{LogitsRow, Phase, Prediction},
+    prediction::{LogitsRow, PassTiming, Phase, Prediction},
     sampling::select,
-    tokenizer::{StreamDecoder, Tokenizer, TokenizerError},
+    tokenizer::{Tokenizer, TokenizerError},
 };
 
 /// Most tokens that one prefill pass takes: its logits stay below WebGPU's storage-binding limit.
@@ -134,7 +134,8 @@ impl Engine {
         })
     }
 
-    /// Recomputes the whole sequence at every step, as generation without a KV cache does.
+    /// Recomputes the whole sequence at every step, as generation without a KV cache does. A step's time is then
+    /// that of the whole sequence, and its attention is not recorded.
     pub fn without_cache(mut self) -> Self {
         self.use_cache = false;
         self
@@ -150,7 +151,7 @@ impl Engine {
 
     /// Predicts after every context position from `from` on, in chunks of at most [`PREFILL_CHUNK`] tokens;
     /// `on_chunk` gets each chunk's first position and predictions, and may break. Tokens before `from` are put
-    /// through the model only where the KV cache lacks them.
+    /// through the model only where the KV cache lacks them; their chunks come without predictions.
     ///
     /// # Errors
     /// Where an id lies outside the vocabulary, the context is empty or longer than `n_ctx`, or the device fails.
@@ -172,6 +173,10 @@ impl Engine {
                 n_ctx,
             }
             .into());
+        }
+        if !self.use_cache && from + 1 >= tokens {
+            let prediction = self.recompute(context)?;
+            return Ok(on_chunk(tokens - 1, vec![prediction]));
         }
         let shared = self
             .cached
@@ -212,17 +217,58 @@ impl Engine {
                 }
             };
             self.cached.extend_from_slice(&context[at..end]);
-            if wanted {
-                let config = &self.gpt2.config;
-                let predictions =
-                    Prediction::from_pass(pass, config.n_head, config.vocab_size, phase);
-                if on_chunk(at, predictions).is_break() {
-                    return Ok(ControlFlow::Break(()));
-                }
+            let config = &self.gpt2.config;
+            let predictions = if wanted {
+                Prediction::from_pass(pass, config.n_head, config.vocab_size, phase)
+            } else {
+                Vec::new()
+            };
+            if on_chunk(at, predictions).is_break() {
+                return Ok(ControlFlow::Break(()));
             }
             at = end;
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// The prediction after the last token, with every token put through the model once more. Its time is that of
+    /// the whole sequence; attention is not recorded.
+    fn recompute(&mut self, context: &[u32]) -> Result<Prediction, EngineError> {
+        self.cache.truncate(0);
+        self.cached.clear();
+        let (mut model_ms, mut logits, mut left) = (0.0, Vec::new(), context.len());
+        for chunk in context.chunks(PREFILL_CHUNK) {
+            left -= chunk.len();
+            let record = Record {
+                logits: if left == 0 {
+                    Logits::Last
+                } else {
+                    Logits::None
+                },
+                ..Record::default()
+            };
+            match self.gpt2.forward(chunk, &mut self.cache, &record) {
+                Ok(pass) => {
+                    model_ms += pass.model_ms;
+                    logits = pass.logits;
+                }
+                Err(error) => {
+                    self.forget();
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(Prediction {
+            logits: Some(Arc::new(LogitsRow::new(logits))),
+            attention: None,
+            timing: Arc::new(PassTiming {
+                phase: Phase::Prefill,
+                first: 0,
+                rows: context.len(),
+                model_ms,
+                record_ms: 0.0,
+            }),
+        })
     }
 
     /// Empties the KV cache: after a failure nothing in it can be relied on.
@@ -331,57 +377,14 @@ impl Engine {
             {
                 *row = Some(logits);
             }
-            emit(Event::Predicted {
-                epoch,
-                first,
-                predictions,
-            });
-            control.check()
-        })
-    }
-}
-
-/// Finds stop strings in the decoded continuation, across tokens.
-struct StopMatcher {
-    tokenizer: Option<Tokenizer>,
-    decoder: StreamDecoder,
-    text: String,
-}
-
-impl StopMatcher {
-    /// Takes in the sequence so far, of which the last `continuation` tokens may hold the beginning of a stop string.
-    fn new(tokenizer: Option<Tokenizer>, ids: &[u32], continuation: usize) -> Self {
-        let (prompt, continuation) = ids.split_at(ids.len() - continuation.min(ids.len()));
-        let decoder = match &tokenizer {
-            Some(tokenizer) => StreamDecoder::after(tokenizer, prompt),
-            None => StreamDecoder::new(),
-        };
-        let mut matcher = Self {
-            tokenizer,
-            decoder,
-            text: String::new(),
-        };
-        for &id in continuation {
-            matcher.push(id, &[]);
-        }
-        matcher
-    }
-
-    /// Adds a token; true when the text that it completes holds a stop string that ends in this token.
-    fn push(&mut self, id: u32, stop: &[String]) -> bool {
-        let Some(tokenizer) = &self.tokenizer else {
-            return false;
-        };
-        let before = self.text.len();
-        self.text.push_str(&self.decoder.push(tokenizer, id));
-        stop.iter().filter(|stop| !stop.is_empty()).any(|stop| {
-            let mut start = before.saturating_sub(stop.len());
-            while !self.text.is_char_boundary(start) {
-                start -= 1;
+            if !predictions.is_empty() {
+                emit(Event::Predicted {
+                    epoch,
+                    first,
+                    predictions,
+                });
             }
-            self.text[start..]
-                .match_indices(stop.as_str())
-                .any(|(at, found)| start + at + found.len() > before)
+            control.check()
         })
     }
 }
@@ -403,4 +406,40 @@ fn folder_name(folder: &Path) -> String {
         || folder.display().to_string(),
         |name| name.to_string_lossy().into_owned(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_the_cache_the_numbers_are_the_same_and_the_whole_sequence_is_timed() {
+        let load = || {
+            Engine::load_for_ids(&ModelSource::BuiltIn, DeviceChoice::Cpu)
+                .expect("the built-in model")
+        };
+        let ids: Vec<u32> = (0..300).map(|i| (i * 37 + 5) % 4096).collect();
+        let last = |engine: &mut Engine| {
+            let mut last = None;
+            let _ = engine
+                .predict(&ids, ids.len() - 1, true, &mut |first, mut predictions| {
+                    last = predictions.pop().map(|prediction| (first, prediction));
+                    ControlFlow::Continue(())
+                })
+                .expect("a prediction");
+            last.expect("a prediction")
+        };
+        let (first, cached) = last(&mut load());
+        assert_eq!((first, cached.timing.rows), (299, 1));
+        let (first, uncached) = last(&mut load().without_cache());
+        assert_eq!(
+            (first, uncached.timing.rows, uncached.timing.first),
+            (299, 300, 0)
+        );
+        let values =
+            |prediction: &Prediction| prediction.logits.clone().expect("logits").values.clone();
+        for (a, b) in values(&cached).iter().zip(&values(&uncached)) {
+            assert!((a - b).abs() < 2e-3, "{a} {b}");
+        }
+    }
 }

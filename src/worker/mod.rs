@@ -7,9 +7,11 @@ mod control;
 mod engine;
 mod handle;
 mod protocol;
+mod stops;
 mod thread;
 
 pub use control::{Control, Live, Uncontrolled};
 pub use engine::{Engine, EngineError, PREFILL_CHUNK};
 pub use handle::WorkerHandle;
 pub use protocol::{Command, Event, ModelInfo, Pace, RunRequest, SelfCheckSummary, StopReason};
+pub(crate) use stops::StopMatcher;

@@ -8,6 +8,7 @@ mod window;
 
 mod bad_input;
 mod history;
+mod loop_panels;
 mod models;
 mod panels;
 mod real_worker;
