@@ -2,7 +2,7 @@
 //
 // One fragment shader over the recorded rows. They form one long array of words, two f16 weights in each, cut into
 // pages of 2^page_shift words; `src/heatmap/mod.rs` describes the layout. Everything below that says "keep in sync"
-// has a twin in `src/heatmap/cpu.rs` or `color.rs`; tests/heatmap.rs compares the two pixel by pixel.
+// has a twin in `src/heatmap/cpu.rs` or `color.rs`; tests/heatmap compares the two pixel by pixel.
 
 // Keep in sync with `uniform_words` in src/heatmap/gpu.rs. Colours are gamma-encoded, premultiplied, 0..1.
 struct View {
