@@ -4,6 +4,7 @@
 //! Reads the session's [`StepView`]; a click on a row asks for [`Action::Pick`]. Runs on the window's thread.
 
 mod layout;
+mod redraw;
 mod words;
 
 use std::sync::{Arc, Weak};
@@ -20,7 +21,7 @@ use super::{
 use crate::{
     prediction::LogitsRow,
     sampling::SamplingSettings,
-    session::{Action, Session, StepView, TOP_ROWS, TokenRow},
+    session::{Action, Redraw, Session, StepView, TOP_ROWS, TokenRow},
 };
 
 const TITLE: &str = "Next token";
@@ -80,7 +81,8 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
     let subtitle = session
         .view()
         .map_or_else(String::new, |view| words::subtitle(session, view));
-    Card {
+    let mut asked = Vec::new();
+    let title = Card {
         title: TITLE,
         subtitle,
     }
@@ -90,10 +92,13 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
         |ui| {
             chart::copy_table_item(ui, || {
                 session.view().map(|view| words::table(session, view))
-            })
+            });
+            redraw::menu(ui, session, &mut asked);
         },
         |ui| content(ui, ctx),
-    )
+    );
+    ctx.actions.extend(asked);
+    title
 }
 
 fn content(ui: &mut Ui, ctx: &mut PanelContext) {
@@ -140,6 +145,8 @@ struct Rows<'a> {
     columns: Columns,
     /// Model P at the right end of the bars.
     full: f64,
+    /// Another draw of the step, not taken.
+    redraw: Option<Redraw>,
 }
 
 fn distribution(
@@ -182,6 +189,7 @@ fn distribution(
         faces,
         columns,
         full: chart::nice_ceil(largest).min(1.0),
+        redraw: session.redraw(),
     };
     let what = if searching {
         words::matches_label(found.len())
@@ -231,7 +239,7 @@ fn distribution(
         chart::note(ui, rect, &words::filters_note(view), ctx.theme);
     }
     if let Some(rect) = regions.hint {
-        chart::note(ui, rect, &words::hint(view), ctx.theme);
+        redraw::foot(ui, ctx, rect, rows.redraw.as_ref(), &words::hint(view));
     }
     ui.advance_cursor_after_rect(ui.max_rect());
 }
@@ -277,6 +285,12 @@ impl Rows<'_> {
             .chosen
             .as_ref()
             .is_some_and(|chosen| chosen.row.id == id)
+    }
+
+    fn is_redrawn(&self, id: u32) -> bool {
+        self.redraw
+            .as_ref()
+            .is_some_and(|redraw| redraw.row.id == id)
     }
 
     fn show(&self, ui: &Ui, ctx: &mut PanelContext, rect: Rect, id: Id, token: &TokenRow) {
@@ -393,6 +407,14 @@ impl Rows<'_> {
                 pos2(columns.mark, y),
                 0.35 * rect.height(),
                 theme.chosen,
+            );
+        } else if self.is_redrawn(token.id) {
+            // Hollow: it is not in the text.
+            chart::hollow_mark(
+                painter,
+                pos2(columns.mark, y),
+                0.35 * rect.height(),
+                theme.ink,
             );
         }
     }
