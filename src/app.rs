@@ -43,6 +43,8 @@ pub struct App {
     /// A notice about the window itself; the session's own come from it.
     notice: Option<String>,
     written_at: f64,
+    /// Something may have changed since.
+    unwritten: bool,
     dock_size: egui::Vec2,
 }
 
@@ -106,6 +108,7 @@ impl App {
             folder_dialog: None,
             notice: None,
             written_at: 0.0,
+            unwritten: true,
             dock_size: egui::Vec2::ZERO,
         }
     }
@@ -134,6 +137,7 @@ impl App {
 
     fn take_in_events(&mut self, ctx: &Context, now: f64) {
         while let Some(event) = self.worker.try_event() {
+            self.unwritten = true;
             let failed_at_start = matches!(event, crate::worker::Event::LoadFailed { .. })
                 && self.session.model().is_none();
             let commands = self.session.on_event(event, now);
@@ -210,6 +214,7 @@ impl App {
         self.remembered.settings = (**self.session.settings()).clone();
         self.remembered.pace = self.session.pace();
         self.written_at = now;
+        self.unwritten = false;
         if let Err(error) = self.store.write(&self.remembered) {
             self.notice = Some(format!(
                 "The text and settings could not be saved: {error}. Free some space or check the folder's permissions."
@@ -288,17 +293,28 @@ impl App {
     }
 
     fn show(&mut self, ui: &mut Ui, frame: &Frame, now: f64) {
-        let theme = self.theme;
-        let scale = self.remembered.scale;
-        let mut dock = std::mem::take(&mut self.remembered.dock);
-        let mut device = self.remembered.device;
-        let mut panels = std::mem::take(&mut self.remembered.panels);
+        let Self {
+            session,
+            remembered,
+            actions,
+            dock_size,
+            theme,
+            ..
+        } = self;
+        let (theme, scale) = (*theme, remembered.scale);
+        let Remembered {
+            dock,
+            device,
+            panels,
+            recent,
+            ..
+        } = remembered;
         let mut ctx = PanelContext {
-            session: &self.session,
+            session: &*session,
             theme,
             scale,
-            actions: &mut self.actions,
-            panels: &mut panels,
+            actions,
+            panels,
             gpu: frame.wgpu_render_state(),
             now,
         };
@@ -309,14 +325,7 @@ impl App {
             .frame(bar)
             .exact_size(52.0 * scale)
             .show(ui, |ui| {
-                transport::show(
-                    ui,
-                    &mut ctx,
-                    &mut dock,
-                    &mut device,
-                    &self.remembered.recent,
-                    self.dock_size,
-                )
+                transport::show(ui, &mut ctx, dock, device, recent, *dock_size)
             })
             .inner;
         let line = egui::Frame::new()
@@ -333,13 +342,10 @@ impl App {
             .show(ui, |ui| status::show(ui, &mut ctx));
         let ground = egui::Frame::new().fill(theme.window).inner_margin(GUTTER);
         CentralPanel::default().frame(ground).show(ui, |ui| {
-            self.dock_size = ui.available_size();
+            *dock_size = ui.available_size();
             dock.show(ui, &mut ctx);
         });
-        self.remembered.dock = dock;
-        self.remembered.device = device;
-        self.session.set_window_bytes(panels.attention.gpu_bytes());
-        self.remembered.panels = panels;
+        session.set_window_bytes(panels.attention.gpu_bytes());
         self.fulfil(wishes);
         self.show_notice(ui);
     }
@@ -396,8 +402,13 @@ impl eframe::App for App {
     fn logic(&mut self, ctx: &Context, _frame: &mut Frame) {
         let now = ctx.input(|input| input.time);
         self.take_in_events(ctx, now);
-        if now - self.written_at >= WRITE_INTERVAL_SECONDS {
+        // Whatever happened may have changed something worth keeping; a still window is written once and then left alone.
+        self.unwritten |= ctx.input(|input| !input.events.is_empty());
+        let due = self.written_at + WRITE_INTERVAL_SECONDS;
+        if self.unwritten && now >= due {
             self.remember(now);
+        } else if self.unwritten {
+            ctx.request_repaint_after(Duration::from_secs_f64(due - now));
         }
     }
 
@@ -414,10 +425,6 @@ impl eframe::App for App {
         if self.carry_out(now) {
             // What was asked for shows in the next frame, which has to come.
             ctx.request_repaint();
-        }
-        // A pending write must not wait for the next input.
-        if now - self.written_at < WRITE_INTERVAL_SECONDS {
-            ctx.request_repaint_after(Duration::from_secs_f64(WRITE_INTERVAL_SECONDS));
         }
     }
 

@@ -14,12 +14,14 @@
 //! - [`prediction`]: what one forward pass yields, as plain numbers.
 //! - [`session`]: text, history tree, undo, selection; no egui, burn or wgpu types.
 //! - [`worker`]: the thread that owns the model, and how to talk to it.
+//! - [`hub`]: models by name: find, download, verify, the shared cache.
 //! - [`app`], [`ui`]: the window; [`heatmap`]: its one custom shader.
 //! - [`cli`]: the same engine without a window.
 
 pub mod app;
 pub mod cli;
 pub mod heatmap;
+pub mod hub;
 pub mod model;
 pub mod prediction;
 pub mod sampling;

@@ -3,7 +3,8 @@
 use std::{io, process::ExitCode};
 
 use crate::{
-    model::ModelError, sampling::SettingsError, tokenizer::TokenizerError, worker::EngineError,
+    hub::HubError, model::ModelError, sampling::SettingsError, tokenizer::TokenizerError,
+    worker::EngineError,
 };
 
 /// Why a command ended early.
@@ -17,6 +18,8 @@ pub enum CliError {
     CheckFailed,
     #[error(transparent)]
     Engine(#[from] EngineError),
+    #[error(transparent)]
+    Hub(#[from] HubError),
     /// Whoever read the output has gone: no failure.
     #[error("the output was closed")]
     OutputClosed,
@@ -28,12 +31,25 @@ impl CliError {
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::OutputClosed => ExitCode::SUCCESS,
-            Self::CheckFailed
-            | Self::Output(_)
-            | Self::Engine(EngineError::Model(ModelError::Device(_))) => ExitCode::from(1),
-            Self::Input(_) | Self::Engine(_) => ExitCode::from(2),
+            Self::CheckFailed | Self::Output(_) => ExitCode::from(1),
+            Self::Engine(EngineError::Model(error)) if is_of_the_machine(error) => {
+                ExitCode::from(1)
+            }
+            Self::Hub(error) if !error.is_of_the_request() => ExitCode::from(1),
+            Self::Input(_) | Self::Engine(_) | Self::Hub(_) => ExitCode::from(2),
         }
     }
+}
+
+/// What the machine cannot do is no bad input.
+fn is_of_the_machine(error: &ModelError) -> bool {
+    matches!(
+        error,
+        ModelError::NoAdapter(_)
+            | ModelError::Adapter { .. }
+            | ModelError::TooLargeForDevice { .. }
+            | ModelError::Device(_)
+    )
 }
 
 impl From<io::Error> for CliError {

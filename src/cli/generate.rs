@@ -1,6 +1,12 @@
 //! `generate`: continues a prompt, as text or as one JSON object a line.
 
-use std::{io::Write, sync::Arc};
+use std::{
+    cell::Cell,
+    io::{self, IsTerminal, Write},
+    ops::ControlFlow,
+    sync::Arc,
+    time::Instant,
+};
 
 use clap::Args;
 use serde::Serialize;
@@ -11,7 +17,7 @@ use crate::{
     sampling::{Distribution, Mode, SamplingSettings, rank, top},
     session::TOP_ROWS,
     tokenizer::{StreamDecoder, Tokenizer},
-    worker::{Event, ModelInfo, Pace, RunRequest, StopReason, Uncontrolled},
+    worker::{Control, Event, Live, ModelInfo, Pace, RunRequest, StopReason},
 };
 
 #[derive(Debug, Args)]
@@ -20,28 +26,28 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "TEXT|-", allow_hyphen_values = true)]
     prompt: String,
     /// Tokens to append at most
-    #[arg(long, value_name = "N", default_value_t = SamplingSettings::default().max_new_tokens)]
+    #[arg(long, value_name = "N", default_value_t = SamplingSettings::default().max_new_tokens, allow_hyphen_values = true)]
     max_new_tokens: usize,
     /// Always take the most likely token
     #[arg(long, conflicts_with_all = ["temperature", "top_k", "top_p", "min_p", "seed"])]
     greedy: bool,
     /// Divides the logits; 0 is greedy
-    #[arg(long, value_name = "T", default_value_t = SamplingSettings::default().temperature, allow_negative_numbers = true)]
+    #[arg(long, value_name = "T", default_value_t = SamplingSettings::default().temperature, allow_hyphen_values = true)]
     temperature: f32,
     /// Keeps the K most likely tokens; 0 keeps all
-    #[arg(long, value_name = "K", default_value_t = SamplingSettings::default().top_k)]
+    #[arg(long, value_name = "K", default_value_t = SamplingSettings::default().top_k, allow_hyphen_values = true)]
     top_k: u32,
     /// Keeps the fewest tokens that hold this much probability; 1 keeps all
-    #[arg(long, value_name = "P", default_value_t = SamplingSettings::default().top_p, allow_negative_numbers = true)]
+    #[arg(long, value_name = "P", default_value_t = SamplingSettings::default().top_p, allow_hyphen_values = true)]
     top_p: f32,
     /// Cuts tokens below this share of the most likely one's probability
-    #[arg(long, value_name = "P", default_value_t = SamplingSettings::default().min_p, allow_negative_numbers = true)]
+    #[arg(long, value_name = "P", default_value_t = SamplingSettings::default().min_p, allow_hyphen_values = true)]
     min_p: f32,
     /// The same seed draws the same tokens
-    #[arg(long, value_name = "S", default_value_t = SamplingSettings::default().seed)]
+    #[arg(long, value_name = "S", default_value_t = SamplingSettings::default().seed, allow_hyphen_values = true)]
     seed: u64,
     /// Makes tokens that are already in the text less likely; 1 changes nothing
-    #[arg(long, value_name = "R", default_value_t = SamplingSettings::default().repetition_penalty, allow_negative_numbers = true)]
+    #[arg(long, value_name = "R", default_value_t = SamplingSettings::default().repetition_penalty, allow_hyphen_values = true)]
     repetition_penalty: f32,
     /// Stops once the continuation contains this text; may be given several times
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
@@ -107,17 +113,36 @@ pub fn run(args: &GenerateArgs, global: &Global, out: &mut dyn Write) -> Result<
         pace: Pace::Unlimited,
     };
     let mut report = Report::new(&model, &settings, ids, args.json, out);
+    let failed = Cell::new(false);
     let mut failure = None;
-    let reason = engine.generate(request, &mut Uncontrolled, &mut |event| {
+    let reason = engine.generate(request, &mut UntilFailure(&failed), &mut |event| {
         if failure.is_none()
             && let Err(error) = report.take(event)
         {
             failure = Some(error);
+            failed.set(true);
         }
     })?;
     match failure {
         Some(error) => Err(error),
         None => report.stop(reason),
+    }
+}
+
+/// Ends the run once nobody can read its output.
+struct UntilFailure<'a>(&'a Cell<bool>);
+
+impl Control for UntilFailure<'_> {
+    fn wait(&mut self, _since: Option<Instant>, _live: &mut Live) -> ControlFlow<()> {
+        self.check()
+    }
+
+    fn check(&mut self) -> ControlFlow<()> {
+        if self.0.get() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     }
 }
 
@@ -331,14 +356,25 @@ impl<'a> Report<'a> {
     }
 
     fn stop(mut self, reason: StopReason) -> Result<(), CliError> {
-        let rest = self.decoder.finish();
-        self.text.push_str(&rest);
-        if !self.json {
-            self.out.write_all(rest.as_bytes())?;
-            self.out.write_all(b"\n")?;
-            return Ok(self.out.flush()?);
-        }
         let new_ids = self.ids.split_off(self.prompt_len);
+        if !self.json {
+            // A character that never became whole is not printed; its bytes are in the JSON steps.
+            self.out.write_all(b"\n")?;
+            self.out.flush()?;
+            if io::stderr().is_terminal() {
+                // Shown to a person; a script asks for --json. A closed standard error tells nobody.
+                let _ = writeln!(
+                    io::stderr(),
+                    "[{}; {} new tokens after {}; {}]",
+                    reason.describe(),
+                    new_ids.len(),
+                    self.prompt_len,
+                    self.model.device
+                );
+            }
+            return Ok(());
+        }
+        self.text.push_str(&self.decoder.finish());
         let text = std::mem::take(&mut self.text);
         self.line(&Line::Stop {
             reason,

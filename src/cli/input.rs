@@ -8,12 +8,16 @@ use std::{
 
 use super::CliError;
 use crate::{
+    hub::{Hub, RepoId, Revision},
     model::{DeviceChoice, Gpt2Config, ModelSource},
     worker::{Engine, ModelInfo},
 };
 
 /// Shapes that `--shape` knows, the sizes in which GPT-2 was published.
 const SHAPES: &str = "gpt2, distilgpt2, gpt2-medium, gpt2-large, gpt2-xl";
+
+/// Far more text than any context holds; an endless input ends here instead of in a full memory.
+const MAX_STDIN_BYTES: u64 = 64 << 20;
 
 /// A text argument; `-` reads all of standard input, as it is.
 ///
@@ -25,8 +29,15 @@ pub fn text(argument: &str) -> Result<String, CliError> {
     }
     let mut bytes = Vec::new();
     io::stdin()
+        .take(MAX_STDIN_BYTES + 1)
         .read_to_end(&mut bytes)
         .map_err(|error| CliError::Input(format!("cannot read standard input: {error}")))?;
+    if bytes.len() as u64 > MAX_STDIN_BYTES {
+        return Err(CliError::Input(format!(
+            "standard input holds more than {} MiB; give a shorter text",
+            MAX_STDIN_BYTES >> 20
+        )));
+    }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         CliError::Input(format!(
@@ -35,10 +46,10 @@ pub fn text(argument: &str) -> Result<String, CliError> {
     })
 }
 
-/// A model folder; without one, the built-in model.
+/// A model folder, or a model that was fetched by name; without either, the built-in model.
 ///
 /// # Errors
-/// Where there is no such folder: a name never downloads.
+/// Where there is neither on this computer: a name never downloads.
 pub fn model(argument: Option<&str>) -> Result<ModelSource, CliError> {
     let Some(argument) = argument else {
         return Ok(ModelSource::BuiltIn);
@@ -46,6 +57,14 @@ pub fn model(argument: Option<&str>) -> Result<ModelSource, CliError> {
     let folder = PathBuf::from(argument);
     if folder.exists() {
         return Ok(ModelSource::Folder(folder));
+    }
+    if let Ok(repo) = RepoId::parse(argument) {
+        return match Hub::from_env()?.find(&repo, &Revision::default()) {
+            Some(folder) => Ok(ModelSource::Folder(folder)),
+            None => Err(CliError::Input(format!(
+                "{argument} is not on this computer; run: logitscope fetch {argument}"
+            ))),
+        };
     }
     Err(CliError::Input(format!(
         "there is no model folder '{argument}' here; give a folder that holds config.json, model.safetensors and tokenizer.json"

@@ -27,16 +27,16 @@ pub struct InspectArgs {
     #[arg(long, value_name = "I,J,…", allow_hyphen_values = true)]
     ids: Option<String>,
     /// Logits, [T][V]
-    #[arg(long)]
+    #[arg(long, requires = "json")]
     logits: bool,
     /// Attention weights, [L][H][T][T]
-    #[arg(long)]
+    #[arg(long, requires = "json")]
     attention: bool,
     /// Attention scores before softmax, [L][H][T][T], null above the diagonal
-    #[arg(long)]
+    #[arg(long, requires = "json")]
     scores: bool,
     /// Hidden states, [L+1][T][D], and residual_final, [T][D]
-    #[arg(long)]
+    #[arg(long, requires = "json")]
     hidden: bool,
     /// One JSON object; without it, a line for each token
     #[arg(long)]
@@ -111,7 +111,12 @@ pub fn run(args: &InspectArgs, global: &Global, out: &mut dyn Write) -> Result<(
         }
     };
     let record = Record {
-        logits: Logits::All,
+        // The readable summary is made from logits.
+        logits: if args.logits || !args.json {
+            Logits::All
+        } else {
+            Logits::None
+        },
         attention: args.attention || args.scores,
         scores: args.scores,
         hidden: args.hidden,
@@ -219,7 +224,7 @@ impl Whole {
         let square = n_layer * n_head * rows * rows;
         let mut whole = Self {
             vocab_size,
-            logits: Vec::with_capacity(rows * vocab_size),
+            logits: Vec::new(),
             attention: vec![0.0; if record.attention { square } else { 0 }],
             scores: vec![f32::NEG_INFINITY; if record.scores { square } else { 0 }],
             hidden: vec![

@@ -5,7 +5,9 @@ use std::{io::Write, ops::ControlFlow};
 use clap::{Args, ValueEnum};
 
 use super::{CliError, Global, input};
-use crate::model::{BenchRecord, ComputeDevice, Gpt2, ModelSource, Outcome, run_bench, self_check};
+use crate::model::{
+    BenchRecord, ComputeDevice, Gpt2, ModelSource, Outcome, run_bench, self_check, source_config,
+};
 
 #[derive(Debug, Args)]
 pub struct CheckArgs {
@@ -20,10 +22,20 @@ pub struct BenchArgs {
     #[arg(long)]
     shape: Option<String>,
     /// Tokens put through the model at once before decoding
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 64,
+        allow_hyphen_values = true
+    )]
     prompt_tokens: usize,
     /// Tokens decoded one by one
-    #[arg(long, value_name = "N", default_value_t = 32)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 32,
+        allow_hyphen_values = true
+    )]
     new_tokens: usize,
     /// What is read back and kept at each step
     #[arg(long, value_enum, default_value_t = RecordChoice::All)]
@@ -45,6 +57,11 @@ enum RecordChoice {
 
 fn source(shape: Option<&str>, global: &Global) -> Result<ModelSource, CliError> {
     match shape {
+        // Not clap's conflicts_with: that misses a --model before the command.
+        Some(_) if global.model.is_some() => Err(CliError::Input(
+            "--shape measures random weights, so it cannot go with --model; give one of the two"
+                .to_owned(),
+        )),
         Some(shape) => input::random_model(shape),
         None => global.source(),
     }
@@ -55,7 +72,14 @@ fn source(shape: Option<&str>, global: &Global) -> Result<ModelSource, CliError>
 /// # Errors
 /// [`CliError::CheckFailed`] where a comparison disagrees; a closed output.
 pub fn check(args: &CheckArgs, global: &Global, out: &mut dyn Write) -> Result<(), CliError> {
-    let rows = self_check(&source(args.shape.as_deref(), global)?);
+    let source = source(args.shape.as_deref(), global)?;
+    if let ModelSource::Folder(_) = source {
+        // A folder that cannot be read is bad input, not a difference.
+        Gpt2::load(&source, &ComputeDevice::flex(), &mut |_, _| {
+            ControlFlow::Continue(())
+        })?;
+    }
+    let rows = self_check(&source);
     for row in &rows {
         let outcome = match row.outcome {
             Outcome::Passed => "passed  ",
@@ -83,12 +107,16 @@ pub fn bench(args: &BenchArgs, global: &Global, out: &mut dyn Write) -> Result<(
                 .to_owned(),
         ));
     }
+    let source = source(args.shape.as_deref(), global)?;
+    let n_ctx = source_config(&source)?.n_ctx;
+    if args.prompt_tokens.saturating_add(args.new_tokens) > n_ctx {
+        return Err(CliError::Input(format!(
+            "{} prompt tokens and {} new ones exceed the context of {n_ctx}; lower --prompt-tokens or --new-tokens",
+            args.prompt_tokens, args.new_tokens
+        )));
+    }
     let device = ComputeDevice::open(global.device())?;
-    let model = Gpt2::load(
-        &source(args.shape.as_deref(), global)?,
-        &device,
-        &mut |_, _| ControlFlow::Continue(()),
-    )?;
+    let model = Gpt2::load(&source, &device, &mut |_, _| ControlFlow::Continue(()))?;
     let record = match args.record {
         RecordChoice::All => BenchRecord::All,
         RecordChoice::Logits => BenchRecord::Logits,

@@ -1,6 +1,7 @@
 //! The command line: the same engine without a window, for scripts and for checking. No command needs a display.
 
 mod error;
+mod fetch;
 mod generate;
 mod input;
 mod inspect;
@@ -33,8 +34,8 @@ pub struct Cli {
 /// What every command takes.
 #[derive(Debug, Args)]
 pub struct Global {
-    /// A model folder in Hugging Face layout; the built-in model if absent
-    #[arg(long, global = true, value_name = "DIR")]
+    /// A model folder in Hugging Face layout, or the name of a fetched model; the built-in model if absent
+    #[arg(long, global = true, value_name = "DIR|NAME")]
     model: Option<String>,
     /// Where to compute: auto takes a real GPU, else the CPU
     #[arg(long, global = true, value_name = "auto|cpu|gpu")]
@@ -63,6 +64,8 @@ enum Command {
     Check(measure::CheckArgs),
     /// Measure prefill and decode
     Bench(measure::BenchArgs),
+    /// Download a model, so that --model takes its name
+    Fetch(fetch::FetchArgs),
 }
 
 impl Cli {
@@ -80,6 +83,7 @@ impl Cli {
             Some(Command::Score(args)) => score::run(args, &global, &mut out),
             Some(Command::Check(args)) => measure::check(args, &global, &mut out),
             Some(Command::Bench(args)) => measure::bench(args, &global, &mut out),
+            Some(Command::Fetch(args)) => fetch::run(args, &mut out),
         };
         match outcome {
             Ok(()) => ExitCode::SUCCESS,

@@ -68,11 +68,21 @@ pub(super) struct ViewKey {
 
 impl StepView {
     pub(super) fn row_of(logits: &LogitsRow, distribution: &Distribution, id: u32) -> TokenRow {
+        Self::ranked_row(logits, distribution, id, rank(&logits.values, id))
+    }
+
+    /// The same where the rank is known: finding it takes a pass over the vocabulary.
+    fn ranked_row(
+        logits: &LogitsRow,
+        distribution: &Distribution,
+        id: u32,
+        rank: usize,
+    ) -> TokenRow {
         TokenRow {
             id,
             logit: logits.values.get(id as usize).copied().unwrap_or(f32::NAN),
             prob: logits.prob(id),
-            rank: rank(&logits.values, id),
+            rank,
             drawn_from: distribution.prob(id),
             cut_by: distribution.cut_by(id),
         }
@@ -86,7 +96,8 @@ impl StepView {
     pub(super) fn top_rows(logits: &LogitsRow, distribution: &Distribution) -> Vec<TokenRow> {
         top(&logits.values, TOP_ROWS)
             .into_iter()
-            .map(|id| Self::row_of(logits, distribution, id))
+            .zip(1..)
+            .map(|(id, rank)| Self::ranked_row(logits, distribution, id, rank))
             .collect()
     }
 
@@ -97,5 +108,25 @@ impl StepView {
 
     pub fn is_what_if(&self) -> bool {
         self.drawn_with.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_place_in_the_list_is_the_rank() {
+        let mut values: Vec<f32> = (0..200).map(|id| ((id * 37) % 50) as f32).collect();
+        values[7] = f32::NAN;
+        values[9] = f32::INFINITY;
+        values[11] = f32::NEG_INFINITY;
+        for values in [values, vec![f32::NAN; 30], vec![0.0; 30]] {
+            let logits = LogitsRow::new(values);
+            let distribution = Distribution::new(&logits.values, &[], &SamplingSettings::default());
+            for row in StepView::top_rows(&logits, &distribution) {
+                assert_eq!(row.rank, rank(&logits.values, row.id));
+            }
+        }
     }
 }

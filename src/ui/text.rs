@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use egui::{
-    Color32, FontId, Galley, RichText, ScrollArea, Stroke, TextEdit, Ui, text::LayoutJob,
-    text::TextFormat,
+    FontId, Galley, Mesh, Rangef, Rect, RichText, ScrollArea, Shape, Stroke, TextEdit, Ui, Vec2,
+    emath::GuiRounding as _, text::LayoutJob, text::TextFormat,
 };
 
 use super::{PanelContext, Theme, card::Card, theme::editor_style};
@@ -92,7 +92,7 @@ fn editor(ui: &mut Ui, ctx: &mut PanelContext) {
     let theme = ctx.theme;
     let hovered = ctx.panels.hovered_token;
     let mut layouter = |ui: &Ui, text: &dyn egui::TextBuffer, width: f32| -> Arc<Galley> {
-        let mut job = layout(text.as_str(), session, theme, &font, hovered);
+        let mut job = layout(text.as_str(), session, theme, &font);
         job.wrap.max_width = width;
         ui.fonts_mut(|fonts| fonts.layout_job(job))
     };
@@ -100,6 +100,8 @@ fn editor(ui: &mut Ui, ctx: &mut PanelContext) {
         .auto_shrink(false)
         .stick_to_bottom(true)
         .show(ui, |ui| {
+            // Filled in once it is known where the glyphs are, and painted below them.
+            let ground = ui.painter().add(Shape::Noop);
             let output = TextEdit::multiline(&mut text)
                 .id(editor_id())
                 .frame(egui::Frame::NONE)
@@ -110,6 +112,17 @@ fn editor(ui: &mut Ui, ctx: &mut PanelContext) {
                 .hint_text("Type a prompt, or choose one from Examples")
                 .layouter(&mut layouter)
                 .show(ui);
+            if text == session.text() {
+                let marks = Marks::of(
+                    &output.galley,
+                    output.galley_pos.to_vec2(),
+                    ui.clip_rect(),
+                    session,
+                    hovered,
+                );
+                ui.painter().set(ground, marks.tints(ui, theme));
+                marks.underline(ui, theme);
+            }
             let response = output.response.response.accessible_name("Prompt");
             if response.changed() {
                 ctx.actions.push(Action::EditText(text.clone()));
@@ -121,49 +134,298 @@ fn editor(ui: &mut Ui, ctx: &mut PanelContext) {
         });
 }
 
-/// Colours the text by its tokens. While an edit is on its way to the session, the text may differ from it.
-fn layout(
-    text: &str,
-    session: &Session,
-    theme: &Theme,
-    font: &FontId,
-    hovered: Option<usize>,
-) -> LayoutJob {
-    let plain = |color: Color32| TextFormat {
+/// Sets the text in as few sections as its glyphs need: each section is shaped on its own, which costs more than all
+/// else in a frame. Tints and lines are no part of it, see [`Marks`]. While an edit is on its way to the session, the
+/// text may differ from it.
+fn layout(text: &str, session: &Session, theme: &Theme, font: &FontId) -> LayoutJob {
+    let format = |outside: bool, picked: bool| TextFormat {
         font_id: font.clone(),
-        color,
+        color: if outside { theme.dim } else { theme.ink },
+        italics: picked,
         ..Default::default()
     };
     let mut job = LayoutJob::default();
-    if text != session.text() || session.is_empty() {
-        job.append(text, 0.0, plain(theme.ink));
-        return job;
-    }
-    let selected = session.selected();
     let mut start = 0;
-    for (index, (node, &end)) in session.path_nodes().zip(&session.layout().ends).enumerate() {
-        let end = end.min(text.len());
-        if end <= start {
-            continue;
+    if text == session.text() {
+        let mut section = (false, false);
+        let mut before = 0;
+        for (node, &end) in session.path_nodes().zip(&session.layout().ends) {
+            let wanted = (node.outside, node.origin == Origin::Picked);
+            if wanted != section {
+                if before > start {
+                    job.append(&text[start..before], 0.0, format(section.0, section.1));
+                    start = before;
+                }
+                section = wanted;
+            }
+            before = end.min(text.len());
         }
-        let mut format = plain(if node.outside { theme.dim } else { theme.ink });
-        if node.origin.is_generated() {
-            let surprisal = node.score.map_or(0.0, |score| score.surprisal_nats());
-            format.background = theme.surprisal_tint(surprisal);
+        if before > start {
+            job.append(&text[start..before], 0.0, format(section.0, section.1));
+            start = before;
         }
-        if node.origin == Origin::Picked {
-            format.italics = true;
-        }
-        if index == selected {
-            format.underline = Stroke::new(3.0, theme.chosen);
-        } else if hovered == Some(index) {
-            format.underline = Stroke::new(1.5, theme.dim);
-        }
-        job.append(&text[start..end], 0.0, format);
-        start = end;
     }
-    if start < text.len() {
-        job.append(&text[start..], 0.0, plain(theme.ink));
+    if start < text.len() || text.is_empty() {
+        job.append(&text[start..], 0.0, format(false, false));
     }
     job
+}
+
+/// Where the tokens that carry a mark are on screen: a token that wraps has one place in each line.
+#[derive(Debug, Default)]
+struct Marks {
+    /// Place and surprisal in nats.
+    generated: Vec<(Rect, f64)>,
+    selected: Vec<Rect>,
+    hovered: Vec<Rect>,
+}
+
+impl Marks {
+    /// `galley` shows the session's text, moved by `offset`; what lies outside `clip` is passed over.
+    fn of(
+        galley: &Galley,
+        offset: Vec2,
+        clip: Rect,
+        session: &Session,
+        hovered: Option<usize>,
+    ) -> Self {
+        let mut marks = Self::default();
+        let ends = &session.layout().ends;
+        // Rows hold one glyph for each character, but none for a line break.
+        let mut chars = session.text().char_indices();
+        let mut token = 0;
+        for row in &galley.rows {
+            let band = row.rect().translate(offset);
+            let visible = band.y_range().intersects(clip.y_range());
+            let mut place: Option<(usize, Rangef)> = None;
+            for glyph in &row.glyphs {
+                let Some((at, _)) = chars.next() else { break };
+                while ends.get(token).is_some_and(|&end| end <= at) {
+                    token += 1;
+                }
+                if !visible {
+                    continue;
+                }
+                let left = row.pos.x + offset.x + glyph.pos.x;
+                let right = left + glyph.advance_width;
+                match &mut place {
+                    Some((of, x)) if *of == token => *x = Rangef::new(x.min, right),
+                    _ => {
+                        marks.put(place, band, session, hovered);
+                        place = Some((token, Rangef::new(left, right)));
+                    }
+                }
+            }
+            marks.put(place, band, session, hovered);
+            if row.ends_with_newline {
+                chars.next();
+            }
+        }
+        marks
+    }
+
+    fn put(
+        &mut self,
+        place: Option<(usize, Rangef)>,
+        band: Rect,
+        session: &Session,
+        hovered: Option<usize>,
+    ) {
+        let Some((token, x)) = place else { return };
+        let Some(node) = session.node(token) else {
+            return;
+        };
+        let rect = Rect::from_x_y_ranges(x, band.y_range());
+        if node.origin.is_generated() {
+            let surprisal = node.score.map_or(0.0, |score| score.surprisal_nats());
+            self.generated.push((rect, surprisal));
+        }
+        if token == session.selected() {
+            self.selected.push(rect);
+        } else if Some(token) == hovered {
+            self.hovered.push(rect);
+        }
+    }
+
+    /// The grounds of generated tokens, one mesh.
+    fn tints(&self, ui: &Ui, theme: &Theme) -> Shape {
+        let mut mesh = Mesh::default();
+        for &(rect, surprisal) in &self.generated {
+            let rect = rect.round_to_pixels(ui.pixels_per_point());
+            mesh.add_colored_rect(rect, theme.surprisal_tint(surprisal));
+        }
+        Shape::mesh(mesh)
+    }
+
+    fn underline(&self, ui: &Ui, theme: &Theme) {
+        let painter = ui.painter();
+        for (rects, width, color) in [
+            (&self.selected, 3.0, theme.chosen),
+            (&self.hovered, 1.5, theme.dim),
+        ] {
+            for rect in rects {
+                painter.hline(
+                    rect.x_range(),
+                    rect.bottom() - 0.5 * width,
+                    Stroke::new(width, color),
+                );
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        model::{ModelSource, built_in_tokenizer_json},
+        sampling::{Choice, SamplingSettings},
+        tokenizer::Tokenizer,
+        worker::{Command, Event, ModelInfo, Pace, StopReason},
+    };
+
+    /// A session with a typed text and generated tokens after it.
+    fn session(typed: &str, generated: &str) -> Session {
+        let tokenizer =
+            Tokenizer::from_json(built_in_tokenizer_json()).expect("the built-in tokenizer");
+        let ids = tokenizer.encode(generated);
+        let info = ModelInfo {
+            name: "played".to_owned(),
+            source: ModelSource::BuiltIn,
+            vocab_size: tokenizer.vocab_size(),
+            end_of_text: None,
+            tokenizer,
+            n_layer: 1,
+            n_head: 1,
+            n_embd: 8,
+            n_ctx: 512,
+            parameters: 1000,
+            device: String::new(),
+            device_why: String::new(),
+            precision: "f32",
+            load_ms: 0.0,
+        };
+        let mut session = Session::new(typed, SamplingSettings::default(), Pace::Unlimited);
+        session.on_event(Event::Loaded(Arc::new(info)), 0.0);
+        let epoch = session
+            .apply(Action::RunOrPause, 0.0)
+            .into_iter()
+            .find_map(|command| match command {
+                Command::Run(request) => Some(request.epoch),
+                _ => None,
+            })
+            .expect("a run");
+        for id in ids {
+            let choice = Choice {
+                id,
+                u: Some(0.5),
+                redraw: 0,
+            };
+            let settings = session.settings().clone();
+            session.on_event(
+                Event::Chosen {
+                    epoch,
+                    choice,
+                    settings,
+                },
+                0.0,
+            );
+        }
+        let reason = Some(StopReason::Stopped);
+        session.on_event(Event::Stopped { epoch, reason }, 0.0);
+        session
+    }
+
+    fn galley(session: &Session, width: f32) -> Arc<Galley> {
+        let ctx = egui::Context::default();
+        ctx.set_fonts(crate::ui::theme::fonts());
+        let mut galley = None;
+        let _ = ctx.run_ui(egui::RawInput::default(), |ui| {
+            let mut job = layout(
+                session.text(),
+                session,
+                &Theme::LIGHT,
+                &FontId::proportional(18.0),
+            );
+            job.wrap.max_width = width;
+            galley = Some(ui.fonts_mut(|fonts| fonts.layout_job(job)));
+        });
+        galley.expect("laid out")
+    }
+
+    fn marks(session: &Session, width: f32) -> Marks {
+        let galley = galley(session, width);
+        Marks::of(&galley, Vec2::ZERO, Rect::EVERYTHING, session, None)
+    }
+
+    #[test]
+    fn the_sections_hold_the_whole_text_and_are_few() {
+        for (typed, generated) in [
+            ("a", "bc"),
+            ("Once upon a time", " there was a little fox\n\nwho ran"),
+            ("naïve 東京 🦊", " and 🦊🦊 more"),
+        ] {
+            let session = session(typed, generated);
+            let job = layout(session.text(), &session, &Theme::LIGHT, &FontId::default());
+            assert_eq!(job.text, session.text());
+            assert_eq!(job.sections.len(), 1);
+            let edited = format!("{}!", session.text());
+            let job = layout(&edited, &session, &Theme::LIGHT, &FontId::default());
+            assert_eq!(job.text, edited);
+        }
+    }
+
+    #[test]
+    fn tints_cover_the_generated_tokens_and_nothing_else() {
+        for (typed, generated) in [
+            ("Once upon a time", " there was a little fox"),
+            ("one\n", "\ntwo\n\nthree four"),
+            ("東京 🦊", " and 🦊🦊 naïve more"),
+        ] {
+            let session = session(typed, generated);
+            let place = marks(&session, f32::INFINITY);
+            let galley = galley(&session, f32::INFINITY);
+            let typed_chars = typed.chars().count();
+            let mut at = 0;
+            for row in &galley.rows {
+                for glyph in &row.glyphs {
+                    let middle =
+                        row.pos + glyph.pos.to_vec2() + egui::vec2(0.5 * glyph.advance_width, -2.0);
+                    let tinted = place
+                        .generated
+                        .iter()
+                        .any(|(rect, _)| rect.contains(middle));
+                    assert_eq!(tinted, at >= typed_chars, "{typed:?} {generated:?} {at}");
+                    at += 1;
+                }
+                at += usize::from(row.ends_with_newline);
+            }
+            assert_eq!(at, session.text().chars().count());
+        }
+    }
+
+    #[test]
+    fn a_wrapped_text_is_marked_in_every_line() {
+        let session = session(
+            "Once",
+            " upon a time there was a little fox who lived in a wood",
+        );
+        let wide = marks(&session, f32::INFINITY);
+        let narrow = marks(&session, 90.0);
+        assert_eq!(wide.generated.len(), session.counts().generated);
+        let lines: std::collections::BTreeSet<_> = narrow
+            .generated
+            .iter()
+            .map(|(rect, _)| rect.top() as i32)
+            .collect();
+        assert!(lines.len() > 4, "{lines:?}");
+        let clipped = Marks::of(
+            &galley(&session, 90.0),
+            Vec2::ZERO,
+            Rect::from_min_size(egui::Pos2::ZERO, egui::vec2(90.0, 10.0)),
+            &session,
+            None,
+        );
+        assert!(clipped.generated.len() < narrow.generated.len());
+    }
 }

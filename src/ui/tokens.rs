@@ -7,7 +7,7 @@ use egui::{
     StrokeKind, TextStyle, Ui, Vec2, pos2, vec2,
 };
 
-use super::{PanelContext, card::Card, theme::mono_bold};
+use super::{PanelContext, card::Card, chart, theme::mono_bold};
 use crate::session::{Action, Node};
 
 /// Space inside a chip, and between chips, in points.
@@ -201,7 +201,7 @@ fn paint(
                 );
             }
         }
-        None => dashed_rect(painter, rect, theme.dim),
+        None => chart::hollow_bar(painter, rect, theme.dim),
     }
     if selected {
         painter.rect_stroke(
@@ -227,24 +227,6 @@ fn paint(
         .align_size_within_rect(chip.galley.size(), rect)
         .min;
     painter.galley_with_override_text_color(at, chip.galley.clone(), color);
-}
-
-/// A dashed outline: something that is not there yet.
-pub fn dashed_rect(painter: &egui::Painter, rect: Rect, color: egui::Color32) {
-    let rect = rect.shrink(0.5);
-    let corners = [
-        rect.left_top(),
-        rect.right_top(),
-        rect.right_bottom(),
-        rect.left_bottom(),
-        rect.left_top(),
-    ];
-    painter.extend(egui::Shape::dashed_line(
-        &corners,
-        Stroke::new(1.0, color),
-        3.0,
-        2.5,
-    ));
 }
 
 fn chip_name(ctx: &PanelContext, index: usize, node: Option<&Node>) -> String {

@@ -10,7 +10,7 @@ use crate::{
         ComputeDevice, DeviceChoice, Gpt2, KvCache, Logits, ModelError, ModelSource, Record,
         built_in_tokenizer_json, folder_tokenizer_json,
     },
-    prediction::{LogitsRow, Phase, Prediction},
+    prediction::{LogitsRow, PassTiming, Phase, Prediction},
     sampling::select,
     tokenizer::{Tokenizer, TokenizerError},
 };
@@ -134,7 +134,8 @@ impl Engine {
         })
     }
 
-    /// Recomputes the whole sequence at every step, as generation without a KV cache does.
+    /// Recomputes the whole sequence at every step, as generation without a KV cache does. A step's time is then
+    /// that of the whole sequence, and its attention is not recorded.
     pub fn without_cache(mut self) -> Self {
         self.use_cache = false;
         self
@@ -150,7 +151,7 @@ impl Engine {
 
     /// Predicts after every context position from `from` on, in chunks of at most [`PREFILL_CHUNK`] tokens;
     /// `on_chunk` gets each chunk's first position and predictions, and may break. Tokens before `from` are put
-    /// through the model only where the KV cache lacks them.
+    /// through the model only where the KV cache lacks them; their chunks come without predictions.
     ///
     /// # Errors
     /// Where an id lies outside the vocabulary, the context is empty or longer than `n_ctx`, or the device fails.
@@ -172,6 +173,10 @@ impl Engine {
                 n_ctx,
             }
             .into());
+        }
+        if !self.use_cache && from + 1 >= tokens {
+            let prediction = self.recompute(context)?;
+            return Ok(on_chunk(tokens - 1, vec![prediction]));
         }
         let shared = self
             .cached
@@ -212,17 +217,58 @@ impl Engine {
                 }
             };
             self.cached.extend_from_slice(&context[at..end]);
-            if wanted {
-                let config = &self.gpt2.config;
-                let predictions =
-                    Prediction::from_pass(pass, config.n_head, config.vocab_size, phase);
-                if on_chunk(at, predictions).is_break() {
-                    return Ok(ControlFlow::Break(()));
-                }
+            let config = &self.gpt2.config;
+            let predictions = if wanted {
+                Prediction::from_pass(pass, config.n_head, config.vocab_size, phase)
+            } else {
+                Vec::new()
+            };
+            if on_chunk(at, predictions).is_break() {
+                return Ok(ControlFlow::Break(()));
             }
             at = end;
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// The prediction after the last token, with every token put through the model once more. Its time is that of
+    /// the whole sequence; attention is not recorded.
+    fn recompute(&mut self, context: &[u32]) -> Result<Prediction, EngineError> {
+        self.cache.truncate(0);
+        self.cached.clear();
+        let (mut model_ms, mut logits, mut left) = (0.0, Vec::new(), context.len());
+        for chunk in context.chunks(PREFILL_CHUNK) {
+            left -= chunk.len();
+            let record = Record {
+                logits: if left == 0 {
+                    Logits::Last
+                } else {
+                    Logits::None
+                },
+                ..Record::default()
+            };
+            match self.gpt2.forward(chunk, &mut self.cache, &record) {
+                Ok(pass) => {
+                    model_ms += pass.model_ms;
+                    logits = pass.logits;
+                }
+                Err(error) => {
+                    self.forget();
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(Prediction {
+            logits: Some(Arc::new(LogitsRow::new(logits))),
+            attention: None,
+            timing: Arc::new(PassTiming {
+                phase: Phase::Prefill,
+                first: 0,
+                rows: context.len(),
+                model_ms,
+                record_ms: 0.0,
+            }),
+        })
     }
 
     /// Empties the KV cache: after a failure nothing in it can be relied on.
@@ -331,11 +377,13 @@ impl Engine {
             {
                 *row = Some(logits);
             }
-            emit(Event::Predicted {
-                epoch,
-                first,
-                predictions,
-            });
+            if !predictions.is_empty() {
+                emit(Event::Predicted {
+                    epoch,
+                    first,
+                    predictions,
+                });
+            }
             control.check()
         })
     }
@@ -358,4 +406,40 @@ fn folder_name(folder: &Path) -> String {
         || folder.display().to_string(),
         |name| name.to_string_lossy().into_owned(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_the_cache_the_numbers_are_the_same_and_the_whole_sequence_is_timed() {
+        let load = || {
+            Engine::load_for_ids(&ModelSource::BuiltIn, DeviceChoice::Cpu)
+                .expect("the built-in model")
+        };
+        let ids: Vec<u32> = (0..300).map(|i| (i * 37 + 5) % 4096).collect();
+        let last = |engine: &mut Engine| {
+            let mut last = None;
+            let _ = engine
+                .predict(&ids, ids.len() - 1, true, &mut |first, mut predictions| {
+                    last = predictions.pop().map(|prediction| (first, prediction));
+                    ControlFlow::Continue(())
+                })
+                .expect("a prediction");
+            last.expect("a prediction")
+        };
+        let (first, cached) = last(&mut load());
+        assert_eq!((first, cached.timing.rows), (299, 1));
+        let (first, uncached) = last(&mut load().without_cache());
+        assert_eq!(
+            (first, uncached.timing.rows, uncached.timing.first),
+            (299, 300, 0)
+        );
+        let values =
+            |prediction: &Prediction| prediction.logits.clone().expect("logits").values.clone();
+        for (a, b) in values(&cached).iter().zip(&values(&uncached)) {
+            assert!((a - b).abs() < 2e-3, "{a} {b}");
+        }
+    }
 }

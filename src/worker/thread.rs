@@ -70,11 +70,13 @@ impl<W: Fn()> Worker<W> {
             } => {
                 let outcome = self.guarded(|engine, inbox, emit| {
                     let _ = engine.predict(&context, from, true, &mut |first, predictions| {
-                        emit(Event::Predicted {
-                            epoch,
-                            first,
-                            predictions,
-                        });
+                        if !predictions.is_empty() {
+                            emit(Event::Predicted {
+                                epoch,
+                                first,
+                                predictions,
+                            });
+                        }
                         inbox.check()
                     })?;
                     Ok(None)

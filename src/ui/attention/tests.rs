@@ -428,10 +428,10 @@ fn the_wheel_zooms_about_the_pointer_and_a_double_click_resets() {
     window.run_steps(60);
     let zoom = window.state().panels.attention.zoom;
     assert!(zoom.factor > 1.5, "{zoom:?}");
-    let side = 64.0;
+    let side = crate::heatmap::side_for(40) as f32;
     let cell = |first: f32, factor: f32| first + 0.25 * side / factor;
     assert!(
-        (cell(zoom.first.x, zoom.factor) - 16.0).abs() < 0.1,
+        (cell(zoom.first.x, zoom.factor) - 0.25 * side).abs() < 0.1,
         "{zoom:?}"
     );
     for pressed in [true, false, true, false] {

@@ -1,11 +1,6 @@
 //! The chart panels as a person uses them: real widgets over a session whose worker the test plays.
 
-use std::{
-    cell::RefCell,
-    rc::Rc,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 use egui::{Key, Ui, Vec2, vec2};
 use egui_kittest::{Harness, kittest::Queryable};
@@ -49,8 +44,6 @@ struct Window {
     now: f64,
     scale: f32,
     row: Row,
-    /// Spent in the panel's code since this was last set to zero.
-    spent: Duration,
 }
 
 impl Window {
@@ -81,7 +74,6 @@ impl Window {
             now: 0.0,
             scale: 1.0,
             row,
-            spent: Duration::ZERO,
         };
         let commands = window.session.on_event(Event::Loaded(Arc::new(model)), 0.0);
         window.obey(commands);
@@ -205,9 +197,7 @@ impl Window {
             gpu: None,
             now: self.now,
         };
-        let start = Instant::now();
         panel(ui, &mut ctx);
-        self.spent += start.elapsed();
         for action in std::mem::take(&mut self.actions) {
             self.act(action);
         }
@@ -501,35 +491,5 @@ fn odd_sizes_and_odd_numbers_are_drawn() {
                 }
             }
         }
-    }
-}
-
-/// Reported, not asserted: a shared machine is no stopwatch. Run with `--ignored --nocapture`.
-#[test]
-#[ignore = "measures"]
-fn time_of_a_frame_with_500_tokens() {
-    let shared = window("Once upon a time", SamplingSettings::default(), 500);
-    for (name, size, panel) in [
-        (
-            "next token",
-            NEXT_TOKEN,
-            next_token::show as fn(&mut Ui, &mut PanelContext) -> egui::Response,
-        ),
-        ("logits", LOGITS, logits::show),
-        ("timeline", TIMELINE, timeline::show),
-    ] {
-        let mut harness = harness(&shared, size, panel);
-        harness.run_steps(10);
-        let frames = 300;
-        shared.borrow_mut().spent = Duration::ZERO;
-        harness.run_steps(frames);
-        let spent = shared.borrow().spent.as_secs_f64() * 1e3 / frames as f64;
-        let shapes = harness.output().shapes.clone();
-        let start = Instant::now();
-        for _ in 0..frames {
-            std::hint::black_box(harness.ctx.tessellate(shapes.clone(), 1.0));
-        }
-        let tessellated = start.elapsed().as_secs_f64() * 1e3 / frames as f64;
-        println!("{name}: {spent:.3} ms of layout and {tessellated:.3} ms of tessellation a frame");
     }
 }
