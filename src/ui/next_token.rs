@@ -317,7 +317,7 @@ impl Rows<'_> {
         let session = ctx.session;
         response
             .on_hover_cursor(egui::CursorIcon::PointingHand)
-            .on_hover_ui(|ui| details(ui, session, self.view, &label, token));
+            .on_hover_ui(|ui| words::details(ui, session, self.view, &label, token));
     }
 
     fn paint(
@@ -418,46 +418,6 @@ impl Rows<'_> {
             );
         }
     }
-}
-
-fn details(ui: &mut Ui, session: &Session, view: &StepView, label: &str, token: &TokenRow) {
-    ui.style_mut().wrap_mode = Some(egui::TextWrapMode::Extend);
-    ui.label(egui::RichText::new(format!("{label}  ·  id {}", token.id)).monospace());
-    ui.label(format!(
-        "rank {} of {}",
-        chart::count(token.rank),
-        chart::count(view.logits.values.len())
-    ));
-    ui.label(format!(
-        "model P {:.5} %  ·  surprisal {:.4} nats",
-        100.0 * token.prob,
-        -view.logits.log_prob(token.id)
-    ));
-    ui.label(match (token.drawn_from, token.cut_by) {
-        (Some(p), _) => format!("drawn from {:.5} %", 100.0 * p),
-        (None, Some(filter)) => format!(
-            "cut by {}; {:.5} % before the filters",
-            chart::filter_name(filter, &view.settings),
-            100.0 * view.distribution.tempered_prob(token.id)
-        ),
-        (None, None) => "not drawn".to_owned(),
-    });
-    ui.label(match view.distribution.penalised_logit(token.id) {
-        Some(z) if z != token.logit => format!(
-            "logit {:.5}, {z:.5} after the repetition penalty",
-            token.logit
-        ),
-        _ => format!("logit {:.5}", token.logit),
-    });
-    if let Some(tokenizer) = session.tokenizer() {
-        let bytes: Vec<_> = tokenizer
-            .bytes(token.id)
-            .iter()
-            .map(|byte| format!("{byte:02X}"))
-            .collect();
-        ui.label(egui::RichText::new(format!("bytes {}", bytes.join(" "))).monospace());
-    }
-    ui.label("Click to continue with it");
 }
 
 /// All probability as one line from 0 to 100 %: the listed tokens and the rest.

@@ -212,6 +212,9 @@ fn the_chain_rule_agrees_with_score() {
     };
     agrees(&live, "none");
     live.click("Panels");
+    for _ in 0..3 {
+        live.harness.step();
+    }
     live.harness
         .get_by_role_and_label(Role::CheckBox, "Sequence")
         .click();
