@@ -2,7 +2,7 @@
 //
 // One fragment shader over the recorded rows. They form one long array of words, two f16 weights in each, cut into
 // pages of 2^page_shift words; `src/heatmap/mod.rs` describes the layout. Everything below that says "keep in sync"
-// has a twin in `src/heatmap/cpu.rs` or `color.rs`; tests/heatmap.rs compares the two pixel by pixel.
+// has a twin in `src/heatmap/cpu.rs` or `color.rs`; tests/heatmap compares the two pixel by pixel.
 
 // Keep in sync with `uniform_words` in src/heatmap/gpu.rs. Colours are gamma-encoded, premultiplied, 0..1.
 struct View {
@@ -47,8 +47,10 @@ struct View {
     linear_target: u32,
     // Wall: pixels that only cover rows and keys before this one are as they were drawn before.
     changed_from: u32,
-    padding_0: u32,
-    padding_1: u32,
+    // One head: from one of the averaged heads to the next.
+    head_step: u32,
+    // The weight at the upper end of its colour scale.
+    scale_max: f32,
     cividis: array<vec4u, 64>,
 }
 
@@ -162,11 +164,12 @@ fn largest_cell(row: u32, first_key: u32, end: u32, head: u32) -> vec2f {
     return cell(largest, row, head);
 }
 
-// The mean over `count` heads from `first` on; it exists only where all of them do.
+// The mean over `count` heads from `first` on, `view.head_step` apart; it exists only where all of them do.
 fn mean_cell(row: u32, key: u32, first: u32, count: u32) -> vec2f {
     var sum = 0.0;
     var kind = IS_VALUE;
-    for (var head = first; head < first + count; head++) {
+    for (var i = 0u; i < count; i++) {
+        let head = first + i * view.head_step;
         let pair = word(first_word_of(head, row) + key / 2u);
         if pair == ABSENT {
             kind = IS_ABSENT;
@@ -280,7 +283,7 @@ fn shade(p: vec2u, rows: vec2u, keys: vec2u, first: u32, count: u32) -> vec4f {
     if view.quantity == SCORES {
         return vec4f(diverging(found.value / view.extent), 1.0);
     }
-    return vec4f(cividis(place(found.value)), 1.0);
+    return vec4f(cividis(place(found.value / view.scale_max)), 1.0);
 }
 
 fn picture(p: vec2u) -> vec4f {

@@ -13,6 +13,8 @@ use egui::{
 };
 
 use crate::{
+    download::Download,
+    hub::{Hub, HubError, RepoId, Revision},
     model::{DeviceChoice, ModelSource},
     session::{Action, Session},
     store::{Remembered, Store},
@@ -40,6 +42,10 @@ pub struct App {
     applied: Option<(bool, f32)>,
     /// A folder dialog that is open.
     folder_dialog: Option<Receiver<Option<PathBuf>>>,
+    /// A model that is being downloaded.
+    download: Option<Download>,
+    /// Where models by name come from; read from the environment when one is asked for, unless set.
+    hub: Option<Hub>,
     /// A notice about the window itself; the session's own come from it.
     notice: Option<String>,
     written_at: f64,
@@ -106,11 +112,18 @@ impl App {
             theme: Theme::of(dark),
             applied: None,
             folder_dialog: None,
+            download: None,
+            hub: None,
             notice: None,
             written_at: 0.0,
             unwritten: true,
             dock_size: egui::Vec2::ZERO,
         }
+    }
+
+    /// Takes models by name from this Hub and no other.
+    pub fn set_hub(&mut self, hub: Hub) {
+        self.hub = Some(hub);
     }
 
     pub fn session(&self) -> &Session {
@@ -208,6 +221,46 @@ impl App {
         }
     }
 
+    /// Uses a model by name: at once where it is on this computer, else when it has been downloaded.
+    fn fetch(&mut self, name: &str, ctx: &Context) {
+        let hub = match &self.hub {
+            Some(hub) => Ok(hub.clone()),
+            None => Hub::from_env(),
+        };
+        let found = hub.and_then(|hub| {
+            let repo = RepoId::parse(name)?;
+            Ok((hub.find(&repo, &Revision::default()), hub, repo))
+        });
+        match found {
+            Ok((Some(folder), ..)) => self.load_folder(folder),
+            Ok((None, hub, repo)) => {
+                let ctx = ctx.clone();
+                self.download = Some(Download::start(hub, repo, move || ctx.request_repaint()));
+            }
+            Err(error) => self.notice = Some(could_not_download(name, &error)),
+        }
+    }
+
+    fn load_folder(&mut self, folder: PathBuf) {
+        self.actions.push(Action::LoadModel {
+            source: ModelSource::Folder(folder),
+            device: self.remembered.device,
+        });
+    }
+
+    fn take_in_download(&mut self) {
+        let Some(outcome) = self.download.as_ref().and_then(Download::outcome) else {
+            return;
+        };
+        let name = self.download.take().map(|download| download.view().name);
+        match outcome {
+            Ok(folder) => self.load_folder(folder),
+            Err(error) => {
+                self.notice = Some(could_not_download(&name.unwrap_or_default(), &error));
+            }
+        }
+    }
+
     fn remember(&mut self, now: f64) {
         self.remembered.text.clear();
         self.remembered.text.push_str(self.session.text());
@@ -299,6 +352,7 @@ impl App {
             actions,
             dock_size,
             theme,
+            download,
             ..
         } = self;
         let (theme, scale) = (*theme, remembered.scale);
@@ -325,7 +379,16 @@ impl App {
             .frame(bar)
             .exact_size(52.0 * scale)
             .show(ui, |ui| {
-                transport::show(ui, &mut ctx, dock, device, recent, *dock_size)
+                let download = download.as_ref().map(Download::view);
+                transport::show(
+                    ui,
+                    &mut ctx,
+                    dock,
+                    device,
+                    recent,
+                    download.as_ref(),
+                    *dock_size,
+                )
             })
             .inner;
         let line = egui::Frame::new()
@@ -346,11 +409,11 @@ impl App {
             dock.show(ui, &mut ctx);
         });
         session.set_window_bytes(panels.attention.gpu_bytes());
-        self.fulfil(wishes);
+        self.fulfil(wishes, ui.ctx());
         self.show_notice(ui);
     }
 
-    fn fulfil(&mut self, wishes: Vec<WindowWish>) {
+    fn fulfil(&mut self, wishes: Vec<WindowWish>, ctx: &Context) {
         for wish in wishes {
             match wish {
                 WindowWish::Appearance { dark } => self.remembered.dark = Some(dark),
@@ -359,6 +422,8 @@ impl App {
                     self.folder_dialog = Some(pick_folder())
                 }
                 WindowWish::PickFolder => {}
+                WindowWish::Fetch(name) => self.fetch(&name, ctx),
+                WindowWish::CancelFetch => self.download = None,
             }
         }
     }
@@ -395,6 +460,10 @@ impl App {
     }
 }
 
+fn could_not_download(name: &str, error: &HubError) -> String {
+    format!("{name} could not be downloaded: {error}.")
+}
+
 /// Inner margin of a notice, in points.
 const PADDING: egui::Margin = egui::Margin::same(12);
 
@@ -419,6 +488,7 @@ impl eframe::App for App {
         self.take_keys(&ctx);
         give_editor_the_keys(&ctx);
         self.take_in_folder(&ctx);
+        self.take_in_download();
         self.carry_out(now);
         self.session.refresh_view();
         self.show(ui, frame, now);

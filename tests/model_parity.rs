@@ -257,6 +257,7 @@ fn every_layout_agrees_with_transformers() {
         "with-lm-head",
         "sharded",
         "vocab-and-merges",
+        "pytorch-bin",
     ] {
         check_reference(&load(layout, &flex), &EXACT, true);
     }

@@ -45,7 +45,7 @@ fn mix(a: [f32; 3], b: [f32; 3], t: f32) -> [u8; 3] {
 
 /// Cividis at `t` in 0..=1, clamped, straight lines between its 256 points; gamma-encoded sRGB.
 ///
-/// Keep in sync with `cividis` in `shaders/heatmap.wgsl`; `tests/heatmap.rs` compares the two.
+/// Keep in sync with `cividis` in `shaders/heatmap.wgsl`; `tests/heatmap` compares the two.
 pub fn cividis(t: f32) -> [u8; 3] {
     let x = t.clamp(0.0, 1.0) * 255.0;
     // A NaN becomes 0 here; callers tell it apart before they ask for a colour.
@@ -65,7 +65,7 @@ pub const POSITIVE: [u8; 3] = [0x0B, 0x5F, 0x58];
 
 /// The diverging map at `t` in -1..=1, clamped; gamma-encoded sRGB.
 ///
-/// Keep in sync with `diverging` in `shaders/heatmap.wgsl`; `tests/heatmap.rs` compares the two.
+/// Keep in sync with `diverging` in `shaders/heatmap.wgsl`; `tests/heatmap` compares the two.
 pub fn diverging(t: f32) -> [u8; 3] {
     let end = if t < 0.0 { NEGATIVE } else { POSITIVE };
     mix(ZERO.map(f32::from), end.map(f32::from), t.abs().min(1.0))

@@ -39,6 +39,22 @@ pub fn read_cell(
     }
 }
 
+/// ln of the smallest f16 above zero, 2^-24: a weight that is kept as zero was no larger.
+const LN_SMALLEST: f32 = -16.635_532;
+
+/// What a score that is [`Cell::Absent`] because of an underflow lies below; for a mean, with the scores of the other
+/// heads as they are. `None` where a number is not on record.
+pub fn score_bound(row: &AttentionRow, shape: Shape, heads: Heads, key: usize) -> Option<f32> {
+    let mut sum = 0.0;
+    for flat in heads.numbers() {
+        let (layer, head) = (flat / shape.n_head.max(1), flat % shape.n_head.max(1));
+        let weight = row.weight(layer, head, key)?;
+        let lse = *row.layer(layer)?.log_sum_exp.get(head)?;
+        sum += weight.ln().max(LN_SMALLEST) + lse;
+    }
+    Some(sum / heads.count as f32).filter(|bound| bound.is_finite())
+}
+
 /// The values of one head, or the mean over several, for every query and key; rows are worked out once.
 #[derive(Default)]
 pub struct Triangle {
@@ -78,7 +94,7 @@ impl Triangle {
 fn cell(row: &AttentionRow, shape: Shape, heads: Heads, quantity: Quantity, key: usize) -> f32 {
     let mut sum = 0.0;
     let mut absent = false;
-    for flat in heads.first..heads.first + heads.count {
+    for flat in heads.numbers() {
         let (layer, head) = (flat / shape.n_head.max(1), flat % shape.n_head.max(1));
         let Some(weight) = row.weight(layer, head, key) else {
             absent = true;
@@ -168,7 +184,7 @@ fn shade(
     };
     let [r, g, b] = match picture.quantity {
         Quantity::Scores => diverging(value / picture.extent),
-        _ => cividis(place(value, picture.logarithmic)),
+        _ => cividis(place(value / picture.scale_max, picture.logarithmic)),
     };
     Color32::from_rgb(r, g, b)
 }

@@ -21,6 +21,8 @@ pub(super) const WALL_FORMAT: wgpu::TextureFormat = wgpu::TextureFormat::Rgba8Un
 /// The rows on the device, and what draws them.
 pub struct Heatmap {
     pub store: RowStore,
+    /// Rows that are worked out from the record, as if they were those of one head: attention rollout.
+    pub derived: RowStore,
     pub(super) device: wgpu::Device,
     queue: wgpu::Queue,
     layout: wgpu::BindGroupLayout,
@@ -76,6 +78,7 @@ impl Heatmap {
         let layout = bind_group_layout(device);
         Ok(Self {
             store: RowStore::new(device.clone(), queue.clone(), page_words),
+            derived: RowStore::new(device.clone(), queue.clone(), page_words),
             pipeline: pipeline(device, &module, &layout, format),
             wall_pipeline: pipeline(device, &module, &layout, WALL_FORMAT),
             linear_target: format.is_srgb(),
@@ -106,8 +109,28 @@ impl Heatmap {
         picture: &Picture,
         origin_px: [f32; 2],
     ) -> HeatmapCallback {
-        let words = uniform_words(picture, &self.store, origin_px, self.linear_target, 0);
-        let bind_group = self.prepare(slot, words);
+        self.callback_from(&self.store, slot, picture, origin_px)
+    }
+
+    /// The same from [`Self::derived`]; a slot serves one of the two.
+    pub fn derived_callback(
+        &self,
+        slot: &mut PictureSlot,
+        picture: &Picture,
+        origin_px: [f32; 2],
+    ) -> HeatmapCallback {
+        self.callback_from(&self.derived, slot, picture, origin_px)
+    }
+
+    fn callback_from(
+        &self,
+        store: &RowStore,
+        slot: &mut PictureSlot,
+        picture: &Picture,
+        origin_px: [f32; 2],
+    ) -> HeatmapCallback {
+        let words = uniform_words(picture, store, origin_px, self.linear_target, 0);
+        let bind_group = self.prepare(slot, store, words);
         HeatmapCallback {
             pipeline: self.pipeline.clone(),
             bind_group,
@@ -117,7 +140,7 @@ impl Heatmap {
     /// Draws `picture` into the top left corner of a texture of the window's format.
     pub fn draw(&self, slot: &mut PictureSlot, picture: &Picture, target: &wgpu::TextureView) {
         let words = uniform_words(picture, &self.store, [0.0, 0.0], self.linear_target, 0);
-        let bind_group = self.prepare(slot, words);
+        let bind_group = self.prepare(slot, &self.store, words);
         let load = wgpu::LoadOp::Clear(wgpu::Color::TRANSPARENT);
         self.submit(&self.pipeline, &bind_group, target, load);
     }
@@ -133,7 +156,7 @@ impl Heatmap {
     ) {
         let from = changed_from.unwrap_or(0);
         let words = uniform_words(picture, &self.store, [0.0, 0.0], false, from);
-        let bind_group = self.prepare(slot, words);
+        let bind_group = self.prepare(slot, &self.store, words);
         let load = match changed_from {
             Some(_) => wgpu::LoadOp::Load,
             None => wgpu::LoadOp::Clear(wgpu::Color::TRANSPARENT),
@@ -172,20 +195,25 @@ impl Heatmap {
     }
 
     /// Writes the uniform buffer if it has changed, and binds the store's buffers again if they have.
-    fn prepare(&self, slot: &mut PictureSlot, words: Vec<u32>) -> wgpu::BindGroup {
+    fn prepare(
+        &self,
+        slot: &mut PictureSlot,
+        store: &RowStore,
+        words: Vec<u32>,
+    ) -> wgpu::BindGroup {
         if slot.words != words {
             self.queue
                 .write_buffer(&slot.uniform, 0, bytemuck::cast_slice(&words));
             slot.words = words;
         }
-        let version = self.store.buffers_version();
+        let version = store.buffers_version();
         if let Some((held, bind_group)) = &slot.bind_group
             && *held == version
         {
             return bind_group.clone();
         }
         let entries: Vec<_> = std::iter::once(&slot.uniform)
-            .chain(self.store.buffers())
+            .chain(store.buffers())
             .zip(0..)
             .map(|(buffer, binding)| wgpu::BindGroupEntry {
                 binding,
@@ -289,25 +317,31 @@ fn uniform_words(
         words.extend(color.to_normalized_gamma_f32().map(f32::to_bits));
     }
     let layers = store.layers();
-    let (first_cell, cell_px, [pitch_px, thumb_px], heads) = match picture.arrangement {
-        Arrangement::One {
-            heads,
-            first_cell,
-            cell_px,
-        } => {
-            let held = layers.start * picture.shape.n_head..layers.end * picture.shape.n_head;
-            let is_held = held.start <= heads.first && heads.first + heads.count <= held.end;
-            let first = if is_held {
-                (heads.first - held.start) as u32
-            } else {
-                u32::MAX
-            };
-            (first_cell, cell_px, [0, 0], [first, heads.count as u32])
-        }
-        Arrangement::Wall { pitch_px, thumb_px } => {
-            ([0.0; 2], 1.0, [pitch_px.max(1), thumb_px.max(1)], [0, 1])
-        }
-    };
+    let (first_cell, cell_px, [pitch_px, thumb_px], [first_head, count, step]) =
+        match picture.arrangement {
+            Arrangement::One {
+                heads,
+                first_cell,
+                cell_px,
+            } => {
+                let held = layers.start * picture.shape.n_head..layers.end * picture.shape.n_head;
+                let is_held = held.start <= heads.first && heads.last() < held.end;
+                let first = if is_held {
+                    (heads.first - held.start) as u32
+                } else {
+                    u32::MAX
+                };
+                (
+                    first_cell,
+                    cell_px,
+                    [0, 0],
+                    [first, heads.count as u32, heads.step as u32],
+                )
+            }
+            Arrangement::Wall { pitch_px, thumb_px } => {
+                ([0.0; 2], 1.0, [pitch_px.max(1), thumb_px.max(1)], [0, 1, 1])
+            }
+        };
     let size_px = picture.size_px.map(|px| px as f32);
     words.extend(
         [origin_px, size_px, first_cell, [cell_px, picture.extent]]
@@ -326,7 +360,7 @@ fn uniform_words(
         layers.start as u32,
         layers.len() as u32,
     ]);
-    words.extend(heads);
+    words.extend([first_head, count]);
     words.extend([
         match picture.quantity {
             Quantity::Weights => 0,
@@ -337,8 +371,8 @@ fn uniform_words(
         store.page_shift(),
         u32::from(linear_target),
         changed_from.min(u32::MAX as usize) as u32,
-        0,
-        0,
+        step,
+        picture.scale_max.to_bits(),
     ]);
     words.extend(CIVIDIS);
     words

@@ -4,6 +4,7 @@
 //! - [`gpu`]: one fragment shader, `shaders/heatmap.wgsl`, that draws one head or the wall of all heads.
 //! - [`wall`]: the wall's texture, of which only what has changed is drawn.
 //! - [`cpu`]: the same picture of one head, pixel by pixel on the CPU, for devices without storage buffers.
+//! - [`rollout`]: attention rollout, worked out row by row from the record.
 //! - [`rows`]: what is worked out once for each row and kept while the row stays the same.
 //! - [`color`]: the colour maps that both share.
 //!
@@ -21,6 +22,7 @@
 pub mod color;
 pub mod cpu;
 pub mod gpu;
+pub mod rollout;
 pub mod rows;
 pub mod store;
 pub mod wall;
@@ -28,9 +30,10 @@ pub mod wall;
 use egui::Color32;
 
 pub use color::cividis;
-pub use cpu::{Cell, Triangle, paint_cpu, read_cell};
+pub use cpu::{Cell, Triangle, paint_cpu, read_cell, score_bound};
 pub use gpu::{Heatmap, HeatmapCallback, PictureSlot};
-pub use rows::{RowCache, largest_score};
+pub use rollout::Rollout;
+pub use rows::{RowCache, largest_score, largest_weight_after_first};
 pub use store::{RowStore, Synced};
 pub use wall::WallTexture;
 
@@ -82,6 +85,8 @@ pub struct Heads {
     pub first: usize,
     /// 1 for a single head.
     pub count: usize,
+    /// From one of them to the next: 1 within a layer, `n_head` from layer to layer.
+    pub step: usize,
 }
 
 impl Heads {
@@ -89,6 +94,7 @@ impl Heads {
         Self {
             first: layer * shape.n_head + head,
             count: 1,
+            step: 1,
         }
     }
 
@@ -97,7 +103,36 @@ impl Heads {
         Self {
             first: layer * shape.n_head,
             count: shape.n_head.max(1),
+            step: 1,
         }
+    }
+
+    /// The mean over all layers, for the head of one number in each.
+    pub fn across_layers(shape: Shape, head: usize) -> Self {
+        Self {
+            first: head,
+            count: shape.n_layer.max(1),
+            step: shape.n_head.max(1),
+        }
+    }
+
+    /// The mean over all heads of all layers.
+    pub fn all(shape: Shape) -> Self {
+        Self {
+            first: 0,
+            count: shape.heads().max(1),
+            step: 1,
+        }
+    }
+
+    /// Their numbers, counted through all layers.
+    pub fn numbers(self) -> impl Iterator<Item = usize> {
+        (0..self.count).map(move |i| self.first + i * self.step)
+    }
+
+    /// The last one's number.
+    pub fn last(self) -> usize {
+        self.first + self.count.saturating_sub(1) * self.step
     }
 }
 
@@ -157,6 +192,9 @@ pub struct Picture {
     pub quantity: Quantity,
     /// Logarithmic colour scale of the weights.
     pub logarithmic: bool,
+    /// The weight at the upper end of its colour scale, 1 unless the first token is left out of it. Larger weights
+    /// have the colour of the end.
+    pub scale_max: f32,
     /// The score at either end of the diverging map.
     pub extent: f32,
     /// Query rows shown, and keys.

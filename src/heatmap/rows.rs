@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Weak};
 
-use super::{Heads, Shape};
+use super::{Cell, Heads, Quantity, Shape, read_cell};
 use crate::prediction::{AttentionRow, unpack_weight};
 
 /// Which row something was made from.
@@ -87,7 +87,7 @@ impl<K: PartialEq, T> RowCache<K, T> {
 /// The largest magnitude among one row's scores of the given heads; 0 where none is known.
 pub fn largest_score(row: &AttentionRow, shape: Shape, heads: Heads) -> f32 {
     let mut largest = 0.0f32;
-    for flat in heads.first..heads.first + heads.count {
+    for flat in heads.numbers() {
         let (layer, head) = (flat / shape.n_head.max(1), flat % shape.n_head.max(1));
         let (Some(words), Some(part)) = (row.head_words(layer, head), row.layer(layer)) else {
             continue;
@@ -113,6 +113,17 @@ pub fn largest_score(row: &AttentionRow, shape: Shape, heads: Heads) -> f32 {
         }
     }
     largest
+}
+
+/// The largest weight among one row's keys but the first; 0 where there is none or it is not known.
+pub fn largest_weight_after_first(row: &AttentionRow, shape: Shape, heads: Heads) -> f32 {
+    let weights = (1..row.keys).filter_map(|key| {
+        match read_cell(row, shape, heads, Quantity::Weights, key) {
+            Cell::Value(weight) => Some(weight),
+            _ => None,
+        }
+    });
+    weights.fold(0.0, f32::max)
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ pub use download::Phase;
 pub use error::HubError;
 pub use http::Patience;
 pub use meter::Meter;
-pub use repo::{RepoId, Revision};
+pub use repo::{RepoId, Revision, snapshot_name};
 
 /// The Hub that everyone means.
 pub const OFFICIAL: &str = "https://huggingface.co";

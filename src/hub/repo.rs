@@ -2,7 +2,7 @@
 //!
 //! Both become parts of paths and URLs, so whatever is not plainly a name is refused here. Pure; any thread.
 
-use std::fmt;
+use std::{fmt, path::Path};
 
 use super::HubError;
 
@@ -81,6 +81,17 @@ impl RepoId {
         let old = self.short().map(|short| format!("models--{short}"));
         std::iter::once(self.folder()).chain(old).collect()
     }
+}
+
+/// What a person would call the model in a snapshot folder of the cache; `None` for any other folder.
+pub fn snapshot_name(folder: &Path) -> Option<String> {
+    let snapshots = folder.parent()?;
+    if snapshots.file_name()? != "snapshots" {
+        return None;
+    }
+    let name = snapshots.parent()?.file_name()?.to_str()?;
+    let name = name.strip_prefix("models--")?.replacen("--", "/", 1);
+    RepoId::parse(&name).ok().map(|repo| repo.label())
 }
 
 impl fmt::Display for RepoId {
@@ -205,6 +216,26 @@ mod tests {
             "a b/c", "a/b\\c", "a/b.git", "a:/b", "ä/b", "a/", &long,
         ] {
             assert!(RepoId::parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_snapshot_goes_by_its_models_name() {
+        for (folder, name) in [
+            (
+                "hub/models--openai-community--gpt2/snapshots/607a",
+                Some("gpt2"),
+            ),
+            ("hub/models--gpt2-xl/snapshots/607a", Some("gpt2-xl")),
+            ("hub/models--some--model/snapshots/607a", Some("some/model")),
+            ("hub/models--some--model", None),
+            ("hub/datasets--some--data/snapshots/607a", None),
+        ] {
+            assert_eq!(
+                snapshot_name(Path::new(folder)).as_deref(),
+                name,
+                "{folder}"
+            );
         }
     }
 

@@ -12,17 +12,18 @@ pub enum ModelError {
     NoFolder(PathBuf),
     #[error("{} is not a folder; choose the folder that holds config.json and model.safetensors", .0.display())]
     NotAFolder(PathBuf),
-    #[error("{} holds no GPT-2: config.json and model.safetensors are both missing; choose a folder in Hugging Face layout", .0.display())]
+    #[error("{} holds no GPT-2: config.json and the weights (model.safetensors or pytorch_model.bin) are both missing; choose a folder in Hugging Face layout", .0.display())]
     NoModel(PathBuf),
     #[error("{} has weights but no config.json; copy the config.json that belongs to them into the folder", .0.display())]
     NoConfig(PathBuf),
-    #[error("{} has a config.json but no model.safetensors; copy the weights into the folder", .0.display())]
+    #[error("{} has a config.json but neither model.safetensors nor pytorch_model.bin; copy the weights into the folder", .0.display())]
     NoWeights(PathBuf),
-    #[error(
-        "{} holds pytorch_model.bin but no model.safetensors, and .bin files cannot be read yet; \
-         save the model once more as safetensors (save_pretrained in transformers does)", .0.display()
-    )]
-    OnlyPytorch(PathBuf),
+    #[error("{} has the shard {shard} but no {index}; download that file too", folder.display())]
+    NoIndex {
+        folder: PathBuf,
+        index: &'static str,
+        shard: String,
+    },
     #[error("{} has no tokenizer.json; copy the tokenizer.json that belongs to the model into the folder", .0.display())]
     NoTokenizer(PathBuf),
     #[error(
@@ -64,6 +65,24 @@ pub enum ModelError {
         expected: u64,
         found: u64,
     },
+    #[error(
+        "{file} cannot be read as PyTorch weights: {problem}; download it again or save the model as safetensors"
+    )]
+    Pytorch { file: String, problem: String },
+    #[error(
+        "{file}: the tensor {name} is a view whose values are neither row after row nor column after \
+         column; make it contiguous and save the model again"
+    )]
+    Scattered { file: String, name: String },
+    #[error(
+        "{file}: the tensor {name} is transposed against {other}; a model has all its matrices as \
+         [in, out] or all as [out, in]: save it again with one tool"
+    )]
+    MixedLayout {
+        file: String,
+        name: String,
+        other: String,
+    },
     #[error("{file} holds the tensor {name}, which a GPT-2 with this config.json does not have")]
     UnknownTensor { file: String, name: String },
     #[error("{file} holds the tensor {name} twice, with and without the transformer. prefix")]
@@ -87,18 +106,22 @@ pub enum ModelError {
         dtype: String,
     },
 
-    #[error("model.safetensors.index.json: {0}")]
-    Index(String),
+    #[error("{index}: {problem}")]
+    Index {
+        index: &'static str,
+        problem: String,
+    },
+    #[error("{index} names the shard {shard}, which is missing from the folder; download it")]
+    MissingShard { index: &'static str, shard: String },
     #[error(
-        "model.safetensors.index.json names the shard {shard}, which is missing from the folder; \
-         download it"
-    )]
-    MissingShard { shard: String },
-    #[error(
-        "model.safetensors.index.json says that {shard} holds {name}, but it does not; \
+        "{index} says that {shard} holds {name}, but it does not; \
          the index is stale: download it and the shards again"
     )]
-    StaleIndex { shard: String, name: String },
+    StaleIndex {
+        index: &'static str,
+        shard: String,
+        name: String,
+    },
 
     #[error("no GPU found: {0}; choose the CPU")]
     NoAdapter(String),

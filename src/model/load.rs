@@ -19,8 +19,8 @@ use super::{
     gpt2::Gpt2,
     layers::{Attention, Block, Conv1d, LayerNorm, Mlp, Network, ShardedTable},
     random_weights::random_values,
-    safetensors_files::SafetensorsFiles,
     source::{BUILT_IN_WEIGHTS, ModelSource, source_config},
+    tensor_files::TensorFiles,
 };
 
 impl Gpt2 {
@@ -36,11 +36,11 @@ impl Gpt2 {
         let config = source_config(source)?;
         check_device(&config, device)?;
         let weights = match source {
-            ModelSource::BuiltIn => Weights::Files(SafetensorsFiles::from_bytes(
+            ModelSource::BuiltIn => Weights::Files(TensorFiles::from_bytes(
                 "the built-in model",
                 BUILT_IN_WEIGHTS,
             )?),
-            ModelSource::Folder(folder) => Weights::Files(SafetensorsFiles::open_folder(folder)?),
+            ModelSource::Folder(folder) => Weights::Files(TensorFiles::open_folder(folder)?),
             ModelSource::Random(_, seed) => Weights::Random {
                 seed: *seed,
                 tensors: 0,
@@ -52,6 +52,7 @@ impl Gpt2 {
             device: &device.burn,
             // Decoding on the CPU streams weights row by row, so outputs become rows in memory.
             transpose: device.kind == DeviceKind::Cpu,
+            linear: false,
             table_bytes: device.max_storage_binding_bytes,
             done: 0,
             total: 0,
@@ -92,7 +93,7 @@ fn check_device(config: &Gpt2Config, device: &ComputeDevice) -> Result<(), Model
 }
 
 enum Weights {
-    Files(SafetensorsFiles),
+    Files(TensorFiles),
     /// Uniform numbers with GPT-2's standard deviation; `tensors` counts those made so far.
     Random {
         seed: u64,
@@ -105,6 +106,8 @@ struct Loader<'a> {
     config: &'a Gpt2Config,
     device: &'a Device,
     transpose: bool,
+    /// The file's matrices are `[out, in]`, as `torch.nn.Linear` has them.
+    linear: bool,
     table_bytes: u64,
     done: u64,
     total: u64,
@@ -132,8 +135,14 @@ impl Loader<'_> {
                 });
             }
         }
+        self.linear = has_linear_weights(files, self.config)?;
         for (name, shape) in &wanted {
-            files.check(name, shape)?;
+            let stored: Vec<usize> = if self.linear && is_matrix(name) {
+                shape.iter().rev().copied().collect()
+            } else {
+                shape.clone()
+            };
+            files.check(name, &stored)?;
             self.total += files.bytes_of(name);
         }
         let head_shape = [self.config.vocab_size, self.config.n_embd];
@@ -220,9 +229,15 @@ impl Loader<'_> {
     fn conv1d(&mut self, name: &str, inputs: usize, outputs: usize) -> Result<Conv1d, ModelError> {
         let weight = self.values(&format!("{name}.weight"), 0, inputs * outputs)?;
         let bias = self.values(&format!("{name}.bias"), 0, outputs)?;
+        let weight = if self.linear == self.transpose {
+            weight
+        } else if self.linear {
+            transposed(&weight, outputs, inputs)
+        } else {
+            transposed(&weight, inputs, outputs)
+        };
         let weight = if self.transpose {
-            let by_output = transposed(&weight, inputs, outputs);
-            drop(weight);
+            let by_output = weight;
             let data = TensorData::new(by_output, [outputs, inputs]);
             let tensor = Tensor::<2>::from_data(data, self.device).transpose();
             Param::initialized(ParamId::new(), tensor)
@@ -253,6 +268,9 @@ impl Loader<'_> {
         let Weights::Files(files) = &mut self.weights else {
             return Ok(false);
         };
+        if !files.is_in_rows("wte.weight") || !files.is_in_rows("lm_head.weight") {
+            return Ok(false);
+        }
         let width = self.config.n_embd;
         let rows_at_once = (1usize << 18).div_ceil(width);
         let (mut a, mut b) = (Vec::new(), Vec::new());
@@ -329,6 +347,50 @@ fn tensor_list(config: &Gpt2Config) -> Vec<(String, Vec<usize>)> {
     list.push(("ln_f.weight".to_owned(), vec![n_embd]));
     list.push(("ln_f.bias".to_owned(), vec![n_embd]));
     list
+}
+
+/// Whether `name` is one of a block's four matrices.
+fn is_matrix(name: &str) -> bool {
+    name.strip_prefix("h.").is_some_and(|rest| {
+        [".c_attn.weight", ".c_proj.weight", ".c_fc.weight"]
+            .iter()
+            .any(|part| rest.ends_with(part))
+    })
+}
+
+/// Whether the matrices lie as `[out, in]`, which other trainers write, and not as GPT-2's
+/// `[in, out]`.
+///
+/// `attn.c_proj` is square and cannot tell; `attn.c_attn` never is. All that can tell must agree.
+fn has_linear_weights(files: &TensorFiles, config: &Gpt2Config) -> Result<bool, ModelError> {
+    let mut first: Option<(bool, String)> = None;
+    for (name, shape) in tensor_list(config) {
+        let [rows, columns] = shape[..] else { continue };
+        let Some(&[stored_rows, stored_columns]) = files.shape(&name) else {
+            continue;
+        };
+        if !is_matrix(&name) || rows == columns {
+            continue;
+        }
+        let linear = match (stored_rows, stored_columns) {
+            stored if stored == (rows, columns) => false,
+            stored if stored == (columns, rows) => true,
+            // The check against the config names this one.
+            _ => continue,
+        };
+        match &first {
+            None => first = Some((linear, name)),
+            Some((seen, _)) if *seen == linear => {}
+            Some((_, other)) => {
+                return Err(ModelError::MixedLayout {
+                    file: files.file_of(&name),
+                    name,
+                    other: other.clone(),
+                });
+            }
+        }
+    }
+    Ok(first.is_some_and(|(linear, _)| linear))
 }
 
 /// `h.N.attn.bias` and `h.N.attn.masked_bias`: the causal mask that old checkpoints carry along.

@@ -14,10 +14,13 @@ mod kv_cache;
 mod layers;
 mod load;
 mod ops;
+mod pickle;
+mod pytorch_file;
 mod random_weights;
-mod safetensors_files;
+mod safetensors_header;
 mod self_check;
 mod source;
+mod tensor_files;
 
 pub use bench::{BenchRecord, BenchResult, bare_read_ms, run_bench};
 pub use config::{Activation, Gpt2Config};

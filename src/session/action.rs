@@ -33,6 +33,10 @@ pub enum Action {
     Live,
     /// Continue the text at the shown step with this token.
     Pick(u32),
+    /// Show another draw of the shown step; the text stays.
+    Redraw,
+    /// Continue the text at the shown step with the draw on show.
+    TakeRedraw,
     /// Cut the text back to the shown step.
     ContinueFromHere,
     /// Make this end of the history tree the text.
@@ -42,7 +46,7 @@ pub enum Action {
     /// Take a branch from the list, with undo.
     DeleteBranch(NodeId),
     SetSettings(Arc<SamplingSettings>),
-    /// Show a past step with the settings it was drawn with again.
+    /// Show a past step with the settings it was drawn with again, and no other draw of it.
     ReleaseWhatIf,
     SetPace(Pace),
     Undo,

@@ -30,6 +30,8 @@ impl Session {
             Action::Forward => self.select(self.selected + 1),
             Action::Live => self.live(),
             Action::Pick(token) => self.pick(token, now),
+            Action::Redraw => self.draw_again(),
+            Action::TakeRedraw => self.take_redraw(now),
             Action::ContinueFromHere => self.continue_from_here(now),
             Action::SwitchBranch(head) => self.switch_branch(head, now),
             Action::NameBranch(head, name) => self.name_branch(head, &name, now),
@@ -37,6 +39,7 @@ impl Session {
             Action::SetSettings(settings) => self.set_settings(&settings, now),
             Action::ReleaseWhatIf => {
                 self.what_if = false;
+                self.preview = None;
                 Vec::new()
             }
             Action::SetPace(pace) => self.set_pace(pace),
@@ -306,7 +309,7 @@ impl Session {
     }
 
     /// An empty text is a lone end-of-text. Says so where the model has none.
-    fn begin_with_end_of_text(&mut self) -> bool {
+    pub(super) fn begin_with_end_of_text(&mut self) -> bool {
         let Some((model, info)) = self.model.zip(self.model()) else {
             return false;
         };
@@ -365,11 +368,12 @@ impl Session {
         self.selected = step.min(newest);
         self.follow = self.selected == newest;
         self.what_if = false;
+        self.preview = None;
         Vec::new()
     }
 
     /// The newest step: the choice of the last token if the loop made it, else the open step.
-    fn live(&mut self) -> Vec<Command> {
+    pub(super) fn live(&mut self) -> Vec<Command> {
         self.follow = true;
         self.what_if = false;
         self.selected = self.newest_step();

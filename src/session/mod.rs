@@ -12,6 +12,7 @@ mod history;
 mod iteration;
 mod memory;
 mod phases;
+mod redraw;
 mod sequence;
 mod tree;
 mod view;
@@ -27,6 +28,8 @@ use history::{Change, History, State};
 pub use iteration::{Iteration, SHOWN_TOKENS, Selection, StopAnswer, StopTest, Why};
 pub use memory::DEFAULT_BUDGET_BYTES;
 pub use phases::{LoopPhase, Walk};
+use redraw::Preview;
+pub use redraw::Redraw;
 pub use sequence::{Chain, Condition, power_of_ten};
 pub use tree::{Draw, ModelIndex, Node, NodeId, Origin, RunMark, Score, Tree};
 use view::ViewKey;
@@ -110,6 +113,8 @@ pub struct Session {
     what_if: bool,
     history: History,
     book: Arc<BranchBook>,
+    /// Another draw of the shown step, not taken.
+    preview: Option<Preview>,
     activity: Activity,
     run: Run,
     stop_reason: Option<StopReason>,
@@ -159,6 +164,7 @@ impl Session {
             what_if: false,
             history: History::default(),
             book: Arc::default(),
+            preview: None,
             activity: Activity::Idle,
             run: Run::default(),
             stop_reason: None,

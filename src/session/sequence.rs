@@ -67,7 +67,7 @@ impl Chain {
     }
 }
 
-/// e^`nats` with two digits, as "3.1 × 10⁻¹⁷", however small; plain from a thousandth up.
+/// e^`nats` with two digits, as "3.1 × 10⁻¹⁷", however small or large; plain from a thousandth to a thousand.
 pub fn power_of_ten(nats: f64) -> String {
     if nats.is_nan() {
         return "NaN".to_owned();
@@ -76,9 +76,14 @@ pub fn power_of_ten(nats: f64) -> String {
         return "0".to_owned();
     }
     let plain = nats.exp();
-    if (0.000_995..=1000.0).contains(&plain) {
+    if (0.000_995..1000.0).contains(&plain) {
         return match plain {
-            p if p >= 0.9995 => format!("{p:.0}"),
+            p if p >= 99.95 => format!("{p:.0}"),
+            p if p >= 9.995 => format!("{p:.1}"),
+            1.0 => "1".to_owned(),
+            p if p > 1.0 => format!("{p:.2}"),
+            // A certainty that it is not.
+            p if p >= 0.9995 => ">0.999".to_owned(),
             p if p >= 0.0995 => format!("{p:.3}"),
             p if p >= 0.00995 => format!("{p:.4}"),
             p => format!("{p:.5}"),
@@ -202,6 +207,10 @@ mod tests {
             (0.0, "1"),
             ((0.08f64 * 0.15 * 0.25).ln(), "0.00300"),
             (0.62f64.ln(), "0.620"),
+            (-1e-9, ">0.999"),
+            (5.234f64.ln(), "5.23"),
+            (12.0f64.ln(), "12.0"),
+            (4.2e6f64.ln(), "4.2 × 10⁶"),
             (0.0312f64.ln(), "0.0312"),
             (3.1f64.ln() - 17.0 * ln10, "3.1 × 10⁻¹⁷"),
             (9.96f64.ln() - 17.0 * ln10, "1.0 × 10⁻¹⁶"),

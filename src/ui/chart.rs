@@ -136,6 +136,17 @@ pub fn mark(painter: &Painter, center: Pos2, size: f32, color: Color32) {
     painter.add(Shape::convex_polygon(points, color, Stroke::NONE));
 }
 
+/// The outline of a [`mark`]: something that might have been chosen.
+pub fn hollow_mark(painter: &Painter, center: Pos2, size: f32, color: Color32) {
+    let half = 0.5 * size;
+    let points = vec![
+        center + vec2(-half, 0.0),
+        center + vec2(half, -half),
+        center + vec2(half, half),
+    ];
+    painter.add(Shape::closed_line(points, Stroke::new(1.2, color)));
+}
+
 /// The ground of a row that the pointer or the keyboard is on.
 pub fn row_ground(painter: &Painter, rect: Rect, response: &Response, theme: &Theme) {
     let rect = rect.expand2(vec2(4.0, -0.5));

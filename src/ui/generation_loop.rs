@@ -166,7 +166,9 @@ fn content(
     shown: &[(Arc<Iteration>, LoopPhase)],
     phase: LoopPhase,
 ) {
-    let faces = Faces::of(ui);
+    let usual = Faces::of(ui);
+    let room = ui.available_size() - vec2(0.0, 2.0 * usual.line);
+    let faces = paint::zoomed(usual, room, ctx.scale);
     let head = ui
         .allocate_exact_size(vec2(ui.available_width(), faces.line + 6.0), Sense::hover())
         .0;
@@ -202,6 +204,7 @@ fn heading(
         if current {
             text = text.color(theme.ink).family(super::theme::semibold());
         }
+        let text = text.size(faces.small.size);
         let galley = egui::WidgetText::from(text).into_galley(
             ui,
             Some(egui::TextWrapMode::Extend),
@@ -216,7 +219,7 @@ fn heading(
             ui.painter()
                 .hline(at.x..=at.x + size.x, at.y + size.y + 1.0, line);
         }
-        if one != LoopPhase::Stop && column.max - column.min > size.x + 2.0 * faces.digit {
+        if one != LoopPhase::Stop && column.max - column.min > size.x + 4.0 * faces.digit {
             let at = pos2(column.max - 1.4 * faces.digit, rect.top() + 0.5 * size.y);
             chart::text_right(ui.painter(), at, "→", &faces.small, theme.dim);
         }

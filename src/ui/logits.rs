@@ -5,6 +5,7 @@
 //! Runs on the window's thread; what needs the whole vocabulary is worked out once for each row and temperature.
 
 mod layout;
+mod pair;
 mod rows;
 
 use std::sync::{Arc, Weak};
@@ -186,8 +187,16 @@ fn subtitle(view: &StepView, raw: bool) -> String {
 fn both_charts(ui: &mut Ui, ctx: &mut PanelContext, view: &StepView, state: &mut LogitsState) {
     let raw = state.raw;
     let (pinned_ids, vocab_size) = (state.pinned.clone(), view.logits.values.len());
-    let derived = state.derive(&view.logits, shown_temperature(&view.settings));
-    let area = ui.available_rect_before_wrap();
+    let temperature = shown_temperature(&view.settings);
+    let derived = state.derive(&view.logits, temperature);
+    let mut area = ui.available_rect_before_wrap();
+    let label = |id| ctx.label(id);
+    if let Some(pair) = pair::words(&derived.pinned, label, &derived.softmax, temperature) {
+        let line = ui.text_style_height(&egui::TextStyle::Small);
+        let rect = area.with_min_y(area.bottom() - line);
+        chart::note(ui, rect, &pair, ctx.theme);
+        area.max.y -= line + 4.0;
+    }
     let gap = (6.0 * ctx.scale).round();
     let wanted = TOP + FAR;
     let row_height = chart::fitting_row_height(ctx.row_height(), area.height() - 2.0 * gap, wanted);

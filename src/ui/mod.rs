@@ -6,6 +6,7 @@ pub mod card;
 pub mod chart;
 pub mod dock;
 pub mod generation_loop;
+mod hub_menu;
 pub mod logits;
 pub mod next_token;
 pub mod sampling;

@@ -4,6 +4,7 @@
 //! Reads the session's [`StepView`]; a click on a row asks for [`Action::Pick`]. Runs on the window's thread.
 
 mod layout;
+mod redraw;
 mod words;
 
 use std::sync::{Arc, Weak};
@@ -20,7 +21,7 @@ use super::{
 use crate::{
     prediction::LogitsRow,
     sampling::SamplingSettings,
-    session::{Action, Session, StepView, TOP_ROWS, TokenRow},
+    session::{Action, Redraw, Session, StepView, TOP_ROWS, TokenRow},
 };
 
 const TITLE: &str = "Next token";
@@ -80,7 +81,8 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
     let subtitle = session
         .view()
         .map_or_else(String::new, |view| words::subtitle(session, view));
-    Card {
+    let mut asked = Vec::new();
+    let title = Card {
         title: TITLE,
         subtitle,
     }
@@ -90,10 +92,13 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
         |ui| {
             chart::copy_table_item(ui, || {
                 session.view().map(|view| words::table(session, view))
-            })
+            });
+            redraw::menu(ui, session, &mut asked);
         },
         |ui| content(ui, ctx),
-    )
+    );
+    ctx.actions.extend(asked);
+    title
 }
 
 fn content(ui: &mut Ui, ctx: &mut PanelContext) {
@@ -140,6 +145,8 @@ struct Rows<'a> {
     columns: Columns,
     /// Model P at the right end of the bars.
     full: f64,
+    /// Another draw of the step, not taken.
+    redraw: Option<Redraw>,
 }
 
 fn distribution(
@@ -182,6 +189,7 @@ fn distribution(
         faces,
         columns,
         full: chart::nice_ceil(largest).min(1.0),
+        redraw: session.redraw(),
     };
     let what = if searching {
         words::matches_label(found.len())
@@ -231,7 +239,7 @@ fn distribution(
         chart::note(ui, rect, &words::filters_note(view), ctx.theme);
     }
     if let Some(rect) = regions.hint {
-        chart::note(ui, rect, &words::hint(view), ctx.theme);
+        redraw::foot(ui, ctx, rect, rows.redraw.as_ref(), &words::hint(view));
     }
     ui.advance_cursor_after_rect(ui.max_rect());
 }
@@ -279,6 +287,12 @@ impl Rows<'_> {
             .is_some_and(|chosen| chosen.row.id == id)
     }
 
+    fn is_redrawn(&self, id: u32) -> bool {
+        self.redraw
+            .as_ref()
+            .is_some_and(|redraw| redraw.row.id == id)
+    }
+
     fn show(&self, ui: &Ui, ctx: &mut PanelContext, rect: Rect, id: Id, token: &TokenRow) {
         let chosen = self.is_chosen(token.id);
         let label = ctx.label(token.id);
@@ -303,7 +317,7 @@ impl Rows<'_> {
         let session = ctx.session;
         response
             .on_hover_cursor(egui::CursorIcon::PointingHand)
-            .on_hover_ui(|ui| details(ui, session, self.view, &label, token));
+            .on_hover_ui(|ui| words::details(ui, session, self.view, &label, token));
     }
 
     fn paint(
@@ -394,48 +408,16 @@ impl Rows<'_> {
                 0.35 * rect.height(),
                 theme.chosen,
             );
+        } else if self.is_redrawn(token.id) {
+            // Hollow: it is not in the text.
+            chart::hollow_mark(
+                painter,
+                pos2(columns.mark, y),
+                0.35 * rect.height(),
+                theme.ink,
+            );
         }
     }
-}
-
-fn details(ui: &mut Ui, session: &Session, view: &StepView, label: &str, token: &TokenRow) {
-    ui.style_mut().wrap_mode = Some(egui::TextWrapMode::Extend);
-    ui.label(egui::RichText::new(format!("{label}  ·  id {}", token.id)).monospace());
-    ui.label(format!(
-        "rank {} of {}",
-        chart::count(token.rank),
-        chart::count(view.logits.values.len())
-    ));
-    ui.label(format!(
-        "model P {:.5} %  ·  surprisal {:.4} nats",
-        100.0 * token.prob,
-        -view.logits.log_prob(token.id)
-    ));
-    ui.label(match (token.drawn_from, token.cut_by) {
-        (Some(p), _) => format!("drawn from {:.5} %", 100.0 * p),
-        (None, Some(filter)) => format!(
-            "cut by {}; {:.5} % before the filters",
-            chart::filter_name(filter, &view.settings),
-            100.0 * view.distribution.tempered_prob(token.id)
-        ),
-        (None, None) => "not drawn".to_owned(),
-    });
-    ui.label(match view.distribution.penalised_logit(token.id) {
-        Some(z) if z != token.logit => format!(
-            "logit {:.5}, {z:.5} after the repetition penalty",
-            token.logit
-        ),
-        _ => format!("logit {:.5}", token.logit),
-    });
-    if let Some(tokenizer) = session.tokenizer() {
-        let bytes: Vec<_> = tokenizer
-            .bytes(token.id)
-            .iter()
-            .map(|byte| format!("{byte:02X}"))
-            .collect();
-        ui.label(egui::RichText::new(format!("bytes {}", bytes.join(" "))).monospace());
-    }
-    ui.label("Click to continue with it");
 }
 
 /// All probability as one line from 0 to 100 %: the listed tokens and the rest.

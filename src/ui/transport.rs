@@ -11,8 +11,9 @@ use egui_material_icons::{
     },
 };
 
-use super::{Panel, PanelContext, dock::Dock, theme::semibold};
+use super::{Panel, PanelContext, dock::Dock, hub_menu, theme::semibold};
 use crate::{
+    download::DownloadView,
     model::{DeviceChoice, ModelSource},
     session::{Action, Activity, FIRST_TEXT, Session},
     worker::Pace,
@@ -54,7 +55,12 @@ pub const EXAMPLES: [(&str, &str); 10] = [
 #[derive(Clone, Debug, PartialEq)]
 pub enum WindowWish {
     PickFolder,
-    Appearance { dark: bool },
+    /// Use a model of the Hub by name; download it where it is not on this computer.
+    Fetch(String),
+    CancelFetch,
+    Appearance {
+        dark: bool,
+    },
     Scale(f32),
 }
 
@@ -67,12 +73,13 @@ pub fn show(
     dock: &mut Dock,
     device: &mut DeviceChoice,
     recent: &[std::path::PathBuf],
+    download: Option<&DownloadView>,
     dock_size: egui::Vec2,
 ) -> Vec<WindowWish> {
     let mut wishes = Vec::new();
     let room = Room::of(ui.available_width() / ctx.scale);
     ui.horizontal_centered(|ui| {
-        model_menu(ui, ctx, device, recent, room, &mut wishes);
+        model_menu(ui, ctx, device, recent, download, room, &mut wishes);
         if room == Room::Words {
             let center = 520.0 * ctx.scale;
             let left = ui.max_rect().center().x - center / 2.0 - ui.cursor().left();
@@ -174,6 +181,7 @@ fn model_menu(
     ctx: &mut PanelContext,
     device: &mut DeviceChoice,
     recent: &[std::path::PathBuf],
+    download: Option<&DownloadView>,
     room: Room,
     wishes: &mut Vec<WindowWish>,
 ) {
@@ -214,6 +222,8 @@ fn model_menu(
             }
         }
         ui.separator();
+        hub_menu::names(ui, ctx, download, wishes);
+        ui.separator();
         ui.label(RichText::new("Device").small().color(ctx.theme.dim));
         let before = *device;
         ui.radio_value(device, DeviceChoice::Auto, "automatic")
@@ -233,9 +243,13 @@ fn model_menu(
     });
     let label = format!("Model: {name}");
     response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, &label));
+    if let Some(download) = download {
+        hub_menu::progress(ui, ctx, download, wishes);
+    }
     if ctx.session.loading().is_some() {
         loading(ui, ctx);
     } else if room == Room::Words
+        && download.is_none()
         && let Some(model) = ctx.session.model()
     {
         let text = format!(

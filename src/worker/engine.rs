@@ -402,6 +402,9 @@ impl ModelSource {
 
 fn folder_name(folder: &Path) -> String {
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    if let Some(name) = crate::hub::snapshot_name(&folder) {
+        return name;
+    }
     folder.file_name().map_or_else(
         || folder.display().to_string(),
         |name| name.to_string_lossy().into_owned(),

@@ -75,11 +75,14 @@ fn the_shader_and_its_twin_agree_on_every_pixel_of_every_view() {
             (false, Heads::one(shape, 1, 3)),
             (true, Heads::one(shape, 0, 0)),
             (false, Heads::layer(shape, 2)),
+            (false, Heads::across_layers(shape, 1)),
+            (true, Heads::across_layers(shape, 3)),
             (
                 true,
                 Heads {
                     first: 0,
                     count: shape.heads(),
+                    step: 1,
                 },
             ),
         ] {
@@ -98,6 +101,8 @@ fn the_shader_and_its_twin_agree_on_every_pixel_of_every_view() {
                     },
                     quantity,
                     logarithmic,
+                    // As where the first token is left out of the scale.
+                    scale_max: if heads.step > 1 { 0.15 } else { 1.0 },
                     size_px: [211, 190],
                     ..one(shape, heads, 75, 2)
                 };
@@ -219,12 +224,25 @@ fn the_largest_of_several_cells_is_taken_by_hand() {
     // 16 pixels over 64 cells: each covers four by four.
     let picture = Picture {
         arrangement: Arrangement::One {
-            heads: Heads { first: 0, count: 1 },
+            heads: Heads {
+                first: 0,
+                count: 1,
+                step: 1,
+            },
             first_cell: [0.0, 0.0],
             cell_px: 0.25,
         },
         size_px: [16, 16],
-        ..one(shape, Heads { first: 0, count: 1 }, rows, 1)
+        ..one(
+            shape,
+            Heads {
+                first: 0,
+                count: 1,
+                step: 1,
+            },
+            rows,
+            1,
+        )
     };
     let image = paint_cpu(&picture, &triangle(&picture, &record));
     for (x, y) in [(0, 3), (2, 9), (7, 15), (15, 15)] {
@@ -284,6 +302,7 @@ fn shapes_at_the_edges() {
             Heads {
                 first: last,
                 count: 1,
+                step: 1,
             },
             rows,
             3,
@@ -313,7 +332,16 @@ fn shapes_at_the_edges() {
         n_head: 2,
     };
     sync_all(&mut heatmap, after, &rows_of(after, 20));
-    let picture = one(after, Heads { first: 1, count: 1 }, 20, 1);
+    let picture = one(
+        after,
+        Heads {
+            first: 1,
+            count: 1,
+            step: 1,
+        },
+        20,
+        1,
+    );
     assert_cells(
         &gpu.draw(&heatmap, &picture),
         &picture,
@@ -337,7 +365,16 @@ fn a_target_that_encodes_srgb_itself_shows_the_same_colours() {
     let format = wgpu::TextureFormat::Rgba8UnormSrgb;
     let mut heatmap = Heatmap::new(&gpu.device, &gpu.queue, format).unwrap();
     sync_all(&mut heatmap, shape, &record);
-    let picture = one(shape, Heads { first: 0, count: 1 }, 30, 2);
+    let picture = one(
+        shape,
+        Heads {
+            first: 0,
+            count: 1,
+            step: 1,
+        },
+        30,
+        2,
+    );
     let texture = gpu.target(picture.size_px, format);
     heatmap.draw(
         &mut heatmap.slot(),
@@ -417,7 +454,15 @@ fn the_largest_score_of_a_row_bounds_all_of_them() {
     };
     for query in [0, 5, 63] {
         let row = row_of(shape, query, weights);
-        let found = largest_score(&row, shape, Heads { first: 3, count: 1 });
+        let found = largest_score(
+            &row,
+            shape,
+            Heads {
+                first: 3,
+                count: 1,
+                step: 1,
+            },
+        );
         let expected = (0..=query)
             .map(|key| score(3, query, key).abs())
             .fold(0.0, f32::max);

@@ -87,6 +87,7 @@ fn rows_that_cross_pages_are_whole() {
             Heads {
                 first: flat,
                 count: 1,
+                step: 1,
             },
             rows,
             1,
@@ -122,6 +123,7 @@ fn where_not_all_layers_fit_the_one_in_view_is_kept() {
             Heads {
                 first: flat,
                 count: 1,
+                step: 1,
             },
             rows,
             1,
@@ -133,7 +135,16 @@ fn where_not_all_layers_fit_the_one_in_view_is_kept() {
             1,
             "the layer in view",
         );
-        let other = one(shape, Heads { first: 0, count: 1 }, rows, 1);
+        let other = one(
+            shape,
+            Heads {
+                first: 0,
+                count: 1,
+                step: 1,
+            },
+            rows,
+            1,
+        );
         let drawn = gpu.draw(&heatmap, &other);
         assert_eq!(drawn[(0, 10)], PALETTE.absent);
         assert_eq!(
@@ -216,7 +227,16 @@ fn cost_of_a_step() {
         sync(&mut heatmap, shape, 0, &record);
         let uploaded = start.elapsed();
         wall_texture.refresh(&heatmap, &wall(shape, step + 1, 14));
-        let picture = one(shape, Heads { first: 0, count: 1 }, step + 1, 1);
+        let picture = one(
+            shape,
+            Heads {
+                first: 0,
+                count: 1,
+                step: 1,
+            },
+            step + 1,
+            1,
+        );
         heatmap.callback(&mut slot, &picture, [0.0, 0.0]);
         let asked = start.elapsed();
         gpu.device

@@ -249,6 +249,7 @@ pub fn one(shape: Shape, heads: Heads, rows: usize, cell_px: u32) -> Picture {
         },
         quantity: Quantity::Weights,
         logarithmic: false,
+        scale_max: 1.0,
         extent: 8.0,
         rows,
         side,
@@ -327,7 +328,16 @@ pub fn wall(shape: Shape, rows: usize, pitch_px: u32) -> Picture {
             pitch_px * shape.n_head as u32,
             pitch_px * shape.n_layer as u32,
         ],
-        ..one(shape, Heads { first: 0, count: 1 }, rows, 1)
+        ..one(
+            shape,
+            Heads {
+                first: 0,
+                count: 1,
+                step: 1,
+            },
+            rows,
+            1,
+        )
     }
 }
 

@@ -46,6 +46,7 @@ fn each_pixel_of_the_wall_is_the_largest_of_its_cells() {
             let heads = Heads {
                 first: flat,
                 count: 1,
+                step: 1,
             };
             // The same thumbnail as a picture of one head, which other tests compare with the numbers.
             let single = Picture {

@@ -322,3 +322,60 @@ fn branches_of_an_unloaded_model_are_labelled() {
         "read again and predicted"
     );
 }
+
+// ---- drawing again -----------------------------------------------------------------------------------------------
+
+#[test]
+fn a_step_is_drawn_again_and_the_draw_taken() {
+    let mut window = Window::new();
+    window.click("Run");
+    window.append(4);
+    window.click("Stop");
+    window.named("Token 6, ").click();
+    window.settle();
+    let text = window.text().to_owned();
+    window.click("Draw again");
+    assert!(window.says("draw 2: u "));
+    window.click("Draw again");
+    assert!(window.says("draw 3: u "));
+    assert_eq!(window.text(), text);
+    let shown = window.session().redraw().expect("a draw");
+    window.click("Take");
+    assert_eq!(window.session().len(), 7);
+    assert_eq!(window.session().ids()[6], shown.row.id);
+    assert!(!window.says(", not taken"));
+    assert!(window.says(", draw 3"));
+    window.press_with(Modifiers::COMMAND, Key::Z);
+    assert_eq!(window.text(), text);
+}
+
+#[test]
+fn escape_lets_go_of_another_draw() {
+    let mut window = Window::new();
+    window.click("Draw again");
+    assert!(window.says("draw 1: u "));
+    window.press(Key::Escape);
+    assert!(!window.says(", not taken"));
+    assert_eq!(window.text(), "Once upon a time");
+}
+
+// ---- two pinned tokens -------------------------------------------------------------------------------------------
+
+#[test]
+fn two_pinned_tokens_show_the_ratio_that_their_logits_make() {
+    let mut window = Window::new();
+    let rows: Vec<_> = window
+        .harness
+        .query_all_by(|node| node.label().is_some_and(|name| name.contains(", softmax ")))
+        .take(2)
+        .map(|node| node.rect().center())
+        .collect();
+    assert_eq!(rows.len(), 2);
+    assert!(!window.says("e^(Δz/T) "));
+    for at in rows {
+        window.drag(at, at);
+    }
+    assert!(window.says("Δz ") && window.says("ratio of softmax "));
+    window.press(Key::Escape);
+    assert!(!window.says("ratio of softmax "));
+}

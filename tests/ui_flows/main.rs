@@ -1,6 +1,9 @@
 //! The window as its user drives it: the real [`App`](logitscope::app::App), found by accessible names, its worker
 //! played by the test except where a file says otherwise.
 
+#[path = "../support/hub_server.rs"]
+#[allow(dead_code)]
+mod hub_server;
 #[path = "../support/player.rs"]
 mod player;
 #[path = "../support/window.rs"]
@@ -9,6 +12,7 @@ mod window;
 mod bad_input;
 mod history;
 mod loop_panels;
+mod hub;
 mod models;
 mod panels;
 mod real_worker;

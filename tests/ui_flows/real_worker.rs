@@ -183,3 +183,57 @@ fn a_full_context_is_reached_and_shown() {
     assert_eq!(live.session().context_len(), 512);
     assert!(live.session().view().is_some());
 }
+
+/// `score --json` of the command line.
+fn score(text: &str, condition: &str) -> serde_json::Value {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_logitscope"))
+        .args(["--device", "cpu", "score", "--json", "--text", text])
+        .args(["--condition", condition])
+        .output()
+        .expect("the command runs");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[test]
+fn the_chain_rule_agrees_with_score() {
+    const TEXT: &str = "Once upon a time there was a king who had three daughters.";
+    let mut live = Live::open(TEXT, 4);
+    let agrees = |live: &Live, condition: &str| {
+        let expected = score(TEXT, condition);
+        let chain = live.session().chain(0..usize::MAX);
+        let (sum, perplexity) = (
+            expected["sum_nats"].as_f64().expect("a sum"),
+            expected["perplexity"].as_f64().expect("a perplexity"),
+        );
+        // The window predicts with a KV cache and in other chunks.
+        assert!((chain.sum_nats - sum).abs() < 1e-3, "{condition}: {sum}");
+        let own = chain.perplexity().expect("factors");
+        assert!((own / perplexity - 1.0).abs() < 1e-3, "{condition}");
+    };
+    agrees(&live, "none");
+    live.click("Panels");
+    for _ in 0..3 {
+        live.harness.step();
+    }
+    live.harness
+        .get_by_role_and_label(Role::CheckBox, "Sequence")
+        .click();
+    for _ in 0..3 {
+        live.harness.step();
+    }
+    live.harness
+        .get_by_label_contains("Condition: first factor given")
+        .click();
+    for _ in 0..3 {
+        live.harness.step();
+    }
+    live.harness
+        .get_by_label_contains("end-of-text: one stands before")
+        .click();
+    live.until("the conditioned text is predicted", |session| {
+        session.condition() == logitscope::session::Condition::EndOfText
+            && idle(session)
+            && session.prediction(session.len()).is_some()
+    });
+    agrees(&live, "end-of-text");
+}

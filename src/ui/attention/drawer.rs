@@ -6,8 +6,8 @@ use egui::{Color32, Rect, TextureHandle, TextureId, TextureOptions, Ui, pos2};
 
 use super::scene::Scene;
 use crate::heatmap::{
-    Arrangement, Heads, Heatmap, Palette, Picture, PictureSlot, Quantity, RowCache, Shape,
-    Triangle, WallTexture, largest_score, paint_cpu,
+    Arrangement, Heads, Heatmap, Palette, Picture, PictureSlot, Quantity, Rollout, RowCache, Shape,
+    Synced, Triangle, WallTexture, largest_score, largest_weight_after_first, paint_cpu,
 };
 use crate::ui::{Theme, chart};
 
@@ -32,6 +32,8 @@ pub struct Drawer {
     texture: Option<(Picture, TextureHandle)>,
     /// The largest magnitude of each row's scores.
     extents: RowCache<(Shape, Heads), f32>,
+    /// The largest weight of each row that is not the first token's.
+    largest: RowCache<(Shape, Heads), f32>,
 }
 
 enum Device {
@@ -43,6 +45,7 @@ enum Device {
 struct Gpu {
     heatmap: Heatmap,
     slot: PictureSlot,
+    derived_slot: PictureSlot,
     wall: WallTexture,
     wall_id: Option<TextureId>,
 }
@@ -57,14 +60,18 @@ impl Drawer {
             scene.options.layer,
             scene.record.iter().copied(),
         );
-        if synced.resident_rows < scene.record.len() {
+        let derived = scene.rollout.as_ref().map(|_| {
+            let rows = scene.drawn_rows();
+            gpu.heatmap.derived.sync(Rollout::SHAPE, 0, rows)
+        });
+        let is_behind = |synced: &Synced| synced.resident_rows < scene.record.len();
+        if is_behind(&synced) || derived.as_ref().is_some_and(is_behind) {
             // The rest comes with the next frames.
             ui.ctx().request_repaint();
         }
     }
 
-    /// As in a window without a graphics device.
-    #[cfg(test)]
+    /// As in a window without a graphics device: for pictures that go into a file.
     pub fn without_device() -> Self {
         Self {
             device: Some(Device::new(None)),
@@ -96,7 +103,7 @@ impl Drawer {
     /// Memory taken on the window's device.
     pub fn gpu_bytes(&self) -> usize {
         match &self.device {
-            Some(Device::Gpu(gpu)) => gpu.heatmap.store.bytes(),
+            Some(Device::Gpu(gpu)) => gpu.heatmap.store.bytes() + gpu.heatmap.derived.bytes(),
             _ => 0,
         }
     }
@@ -106,13 +113,28 @@ impl Drawer {
         if scene.options.quantity != Quantity::Scores {
             return 1.0;
         }
-        let (shape, heads) = (scene.shape, scene.heads());
+        let (shape, heads) = (scene.drawn_shape(), scene.heads());
         self.extents
-            .sync((shape, heads), scene.record.iter().copied(), |_, row| {
+            .sync((shape, heads), scene.drawn_rows(), |_, row| {
                 row.map_or(0.0, |row| largest_score(row, shape, heads))
             });
         let largest = self.extents.first(scene.rows).copied().fold(0.0, f32::max);
         chart::nice_ceil(f64::from(largest)) as f32
+    }
+
+    /// The weight at the end of the colour scale: 1, or a round number that no weight of the shown heads exceeds
+    /// but those that the first token gets.
+    pub fn scale_max(&mut self, scene: &Scene) -> f32 {
+        if !scene.options.without_first {
+            return 1.0;
+        }
+        let (shape, heads) = (scene.drawn_shape(), scene.heads());
+        self.largest
+            .sync((shape, heads), scene.drawn_rows(), |_, row| {
+                row.map_or(0.0, |row| largest_weight_after_first(row, shape, heads))
+            });
+        let largest = self.largest.first(scene.rows).copied().fold(0.0, f32::max);
+        (chart::nice_ceil(f64::from(largest)) as f32).min(1.0)
     }
 
     /// Draws one head over `rect`, whose top left corner is at `origin_px`.
@@ -126,17 +148,23 @@ impl Drawer {
     ) {
         let painter = ui.painter().with_clip_rect(rect.intersect(ui.clip_rect()));
         if let Some(Device::Gpu(gpu)) = &mut self.device {
-            let callback = gpu.heatmap.callback(&mut gpu.slot, picture, origin_px);
+            let callback = match scene.rollout {
+                None => gpu.heatmap.callback(&mut gpu.slot, picture, origin_px),
+                Some(_) => {
+                    let slot = &mut gpu.derived_slot;
+                    gpu.heatmap.derived_callback(slot, picture, origin_px)
+                }
+            };
             painter.add(eframe::egui_wgpu::Callback::new_paint_callback(
                 rect, callback,
             ));
             return;
         }
         let changed = self.triangle.sync(
-            scene.shape,
+            scene.drawn_shape(),
             scene.heads(),
             picture.quantity,
-            scene.record.iter().copied(),
+            scene.drawn_rows(),
         );
         let fresh = match &self.texture {
             Some((held, texture)) if held == picture && !changed => texture.id(),
@@ -204,6 +232,7 @@ impl Device {
         match Heatmap::new(&state.device, &state.queue, state.target_format) {
             Ok(heatmap) => Self::Gpu(Box::new(Gpu {
                 slot: heatmap.slot(),
+                derived_slot: heatmap.slot(),
                 wall: WallTexture::new(&heatmap),
                 wall_id: None,
                 heatmap,
@@ -223,7 +252,7 @@ pub fn picture(
     scene: &Scene,
     theme: &Theme,
     arrangement: Arrangement,
-    extent: f32,
+    (extent, scale_max): (f32, f32),
     size_px: [u32; 2],
     pixels_per_point: f32,
 ) -> Picture {
@@ -235,7 +264,11 @@ pub fn picture(
         palette.hatch = palette.masked;
     }
     Picture {
-        shape: scene.shape,
+        shape: if wall {
+            scene.shape
+        } else {
+            scene.drawn_shape()
+        },
         arrangement,
         quantity: if wall {
             Quantity::Weights
@@ -243,6 +276,7 @@ pub fn picture(
             scene.options.quantity
         },
         logarithmic: scene.options.logarithmic,
+        scale_max,
         extent,
         rows: scene.rows,
         side: scene.side(),

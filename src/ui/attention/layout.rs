@@ -22,6 +22,19 @@ pub struct Parts {
     pub stacked: Option<Rect>,
 }
 
+/// Takes the line of arcs, if it is wanted, from the bottom of the panel's content. Where there is no room for both,
+/// the line has all of it.
+pub fn with_line(area: Rect, wanted: bool, scale: f32) -> (Rect, Option<Rect>) {
+    if !wanted {
+        return (area, None);
+    }
+    let height = (super::arcs::HEIGHT * scale).min(area.height().max(0.0));
+    let at = area.bottom() - height;
+    let line = Rect::from_min_max(pos2(area.left(), at), area.max);
+    let rest = Rect::from_min_max(area.min, pos2(area.right(), (at - 6.0).max(area.top())));
+    (rest, Some(line))
+}
+
 /// Divides the panel's content.
 pub fn parts(area: Rect, scale: f32) -> Parts {
     if area.width() < 330.0 * scale {

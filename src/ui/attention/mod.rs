@@ -1,11 +1,15 @@
 //! Attention panel: one head as a triangle of queries and keys, beside the wall of all heads.
 //!
+//! Below it, where they are wanted, [`arcs`] from one token to those that it looks at.
+//!
 //! [`Scene`] is what is shown, read from the session once a frame; [`layout`] says where; [`square`] and [`side`]
 //! draw it and take the pointer and the keyboard; [`drawer`] brings the record to the device. Colours of cells come
 //! from [`crate::heatmap`]. Runs on the window's thread.
 
+mod arcs;
 mod drawer;
 mod layout;
+mod save;
 mod scene;
 mod side;
 mod square;
@@ -14,10 +18,15 @@ mod tests;
 
 use egui::{Response, RichText, Ui};
 
-use self::{drawer::Drawer, layout::Zoom, scene::Scene};
+use self::{
+    drawer::Drawer,
+    layout::Zoom,
+    save::{Files, Wish},
+    scene::Scene,
+};
 use super::{PanelContext, card::Card, chart};
 use crate::{
-    heatmap::{Quantity, Shape},
+    heatmap::{Quantity, Rollout, Shape},
     session::Action,
 };
 
@@ -29,11 +38,62 @@ pub struct Options {
     /// larger model finds its choice again.
     layer: usize,
     head: usize,
-    /// The mean over the layer's heads instead of one of them.
-    mean: bool,
+    over: Over,
+    /// The colour scale of weights ends at the largest one that is not given to the first token.
+    without_first: bool,
     quantity: Quantity,
     logarithmic: bool,
     wall: bool,
+    /// Arcs over the tokens, below the square.
+    arcs: bool,
+}
+
+/// Which heads the large picture is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+enum Over {
+    #[default]
+    One,
+    /// Mean over a layer's heads.
+    Layer,
+    /// Mean over all layers, of the head of one number in each.
+    Head,
+    /// Mean over all heads of all layers.
+    All,
+    Rollout,
+}
+
+impl Over {
+    const ALL: [Self; 5] = [Self::One, Self::Layer, Self::Head, Self::All, Self::Rollout];
+
+    /// For the choice in the panel.
+    fn short(self) -> &'static str {
+        match self {
+            Self::One => "one head",
+            Self::Layer => "layer's mean",
+            Self::Head => "head's mean",
+            Self::All => "mean of all",
+            Self::Rollout => "rollout",
+        }
+    }
+
+    /// What it is.
+    fn describe(self) -> &'static str {
+        match self {
+            Self::One => "One head of one layer",
+            Self::Layer => "Mean over the heads of one layer",
+            Self::Head => "Mean over all layers, for one head number",
+            Self::All => "Mean over all layers and heads",
+            Self::Rollout => "Attention rollout (not a weight of any one head)",
+        }
+    }
+
+    fn has_layer(self) -> bool {
+        matches!(self, Self::One | Self::Layer)
+    }
+
+    fn has_head(self) -> bool {
+        matches!(self, Self::One | Self::Head)
+    }
 }
 
 impl Default for Options {
@@ -41,10 +101,12 @@ impl Default for Options {
         Self {
             layer: 2,
             head: 7,
-            mean: false,
+            over: Over::One,
+            without_first: false,
             quantity: Quantity::Weights,
             logarithmic: false,
             wall: true,
+            arcs: false,
         }
     }
 }
@@ -52,6 +114,11 @@ impl Default for Options {
 impl Options {
     fn clamped(self, shape: Shape) -> Self {
         Self {
+            quantity: match (self.over, self.quantity) {
+                // A rollout is a product of weights: there is nothing before its softmax.
+                (Over::Rollout, Quantity::Scores) => Quantity::Weights,
+                (_, quantity) => quantity,
+            },
             layer: self.layer.min(shape.n_layer.saturating_sub(1)),
             head: self.head.min(shape.n_head.saturating_sub(1)),
             ..self
@@ -62,7 +129,7 @@ impl Options {
     fn open(&mut self, layer: usize, head: usize) {
         self.layer = layer;
         self.head = head;
-        self.mean = false;
+        self.over = Over::One;
     }
 }
 
@@ -87,6 +154,16 @@ pub struct AttentionState {
     focus_layer: Option<usize>,
     #[serde(skip)]
     drawer: Drawer,
+    #[serde(skip)]
+    rollout: Rollout,
+    /// Query and rows that the arcs were last scrolled to.
+    #[serde(skip)]
+    arcs_at: Option<(usize, usize)>,
+    /// As `reports_hover`, for the arcs.
+    #[serde(skip)]
+    arcs_report_hover: bool,
+    #[serde(skip)]
+    files: Files,
 }
 
 impl AttentionState {
@@ -95,16 +172,24 @@ impl AttentionState {
         self.pinned = None;
     }
 
-    /// Memory that the heatmap takes on the window's device, which counts towards the budget.
+    /// Memory that the panel takes, on the window's device and for a rollout, which counts towards the budget.
     pub fn gpu_bytes(&self) -> usize {
-        self.drawer.gpu_bytes()
+        self.drawer.gpu_bytes() + self.rollout.bytes()
     }
 }
 
 /// Shows the panel over all available space; returns the title's response.
 pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
     let mut state = std::mem::take(&mut ctx.panels.attention);
-    let scene = Scene::read(ctx.session, state.options);
+    let mut scene = Scene::read(ctx.session, state.options);
+    if scene.options.over == Over::Rollout {
+        let record = scene.record.iter().copied();
+        if state.rollout.sync(scene.shape, record) {
+            // The rest comes with the next frames.
+            ui.ctx().request_repaint();
+        }
+        scene.rollout = Some(state.rollout.rows().to_vec());
+    }
     state.pinned = state
         .pinned
         .filter(|&(query, key)| query < scene.rows && key < scene.rows);
@@ -114,7 +199,9 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
     }
     let before = state.options;
     let mut in_menu = state.options;
-    let mut reset_zoom = false;
+    let mut asked = Asked::default();
+    let can_save = state.files.can_save() && scene.rows > 0;
+    let size = ui.available_size();
     let title = Card {
         title: "Attention",
         subtitle: scene.subtitle(state.pinned, state.cells_a_pixel),
@@ -122,34 +209,56 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
     .show(
         ui,
         ctx.theme,
-        |ui| menu(ui, &scene, &mut in_menu, &mut reset_zoom),
+        |ui| menu(ui, &scene, can_save, &mut in_menu, &mut asked),
         |ui| content(ui, ctx, &mut state, &scene),
     );
     if in_menu != before {
         state.options = in_menu;
     }
-    if reset_zoom {
+    if let Some(wish) = asked.file {
+        let job = save::job(ctx, &mut state, &scene, wish, size);
+        state.files.start(ui, job);
+    }
+    if asked.reset_zoom {
         state.zoom = Zoom::default();
     }
     ctx.panels.attention = state;
     title
 }
 
-fn menu(ui: &mut Ui, scene: &Scene, options: &mut Options, reset_zoom: &mut bool) {
+/// What the menu was asked for.
+#[derive(Default)]
+struct Asked {
+    reset_zoom: bool,
+    file: Option<Wish>,
+}
+
+fn menu(ui: &mut Ui, scene: &Scene, can_save: bool, options: &mut Options, asked: &mut Asked) {
     for (quantity, name, what) in side::QUANTITIES {
         ui.radio_value(&mut options.quantity, quantity, name)
             .on_hover_text(what);
     }
     ui.separator();
-    ui.checkbox(&mut options.logarithmic, "Logarithmic colours");
-    ui.checkbox(&mut options.mean, "Mean over the layer's heads");
-    ui.checkbox(&mut options.wall, "Wall of all heads");
+    for over in Over::ALL {
+        ui.radio_value(&mut options.over, over, over.describe());
+    }
     ui.separator();
-    *reset_zoom |= ui.button("Show the whole square").clicked();
+    ui.checkbox(&mut options.logarithmic, "Logarithmic colours");
+    ui.checkbox(
+        &mut options.without_first,
+        "Leave the first token out of the colour scale",
+    )
+    .on_hover_text("The scale ends at the largest weight that any other token gets");
+    ui.checkbox(&mut options.wall, "Wall of all heads");
+    ui.checkbox(&mut options.arcs, "Arcs over the tokens");
+    ui.separator();
+    asked.reset_zoom |= ui.button("Show the whole square").clicked();
     chart::copy_table_item(ui, || Some(scene.table()));
+    save::menu(ui, can_save, &mut asked.file);
 }
 
 fn content(ui: &mut Ui, ctx: &mut PanelContext, state: &mut AttentionState, scene: &Scene) {
+    state.files.show(ui, ctx);
     if scene.rows == 0 {
         let why = if ctx.session.is_empty() {
             "No tokens yet: attention is drawn from the first one on."
@@ -164,22 +273,29 @@ fn content(ui: &mut Ui, ctx: &mut PanelContext, state: &mut AttentionState, scen
     }
     state.drawer.sync(ui, ctx.gpu, scene);
     let area = ui.available_rect_before_wrap();
+    let (area, line) = layout::with_line(area, scene.options.arcs, ctx.scale);
     let parts = layout::parts(area, ctx.scale);
     side::show(ui, ctx, state, scene, &parts);
     square::show(ui, ctx, state, scene, parts.chart);
+    if let Some(line) = line {
+        arcs::show(ui, ctx, state, scene, line);
+    }
 }
 
 /// Says which numbers are gone, and offers them again.
 fn let_go_notice(ui: &mut Ui, ctx: &mut PanelContext, scene: &Scene) {
     ui.horizontal(|ui| {
-        let layer = scene.options.layer + 1;
-        let text = if scene.let_go == scene.rows {
-            format!("Layer {layer} was let go for memory.")
+        let what = if scene.options.over.has_layer() {
+            format!("layer {}", scene.options.layer + 1)
         } else {
-            format!(
-                "{} rows of layer {layer} were let go for memory.",
-                scene.let_go
-            )
+            "at least one layer".to_owned()
+        };
+        let text = if scene.let_go == scene.rows {
+            let mut text = format!("{what} was let go for memory.");
+            text[..1].make_ascii_uppercase();
+            text
+        } else {
+            format!("{} rows of {what} were let go for memory.", scene.let_go)
         };
         let can = !ctx.session.is_running();
         let button = ui.add_enabled(can, egui::Button::new(RichText::new("Recompute").small()));

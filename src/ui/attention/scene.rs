@@ -2,11 +2,11 @@
 //!
 //! Queries and keys are counted from the start of the context.
 
-use std::sync::Arc;
+use std::{fmt::Write as _, sync::Arc};
 
-use super::Options;
+use super::{Options, Over};
 use crate::{
-    heatmap::{Cell, Heads, Quantity, Shape, read_cell, side_for},
+    heatmap::{Cell, Heads, Quantity, Rollout, Shape, read_cell, score_bound, side_for},
     prediction::AttentionRow,
     session::Session,
     ui::chart,
@@ -24,8 +24,10 @@ pub struct Scene<'a> {
     pub options: Options,
     /// The recorded rows of the whole text, so that going back and forth uploads nothing.
     pub record: Vec<Option<&'a Arc<AttentionRow>>>,
-    /// Shown rows of which the chosen layer was let go.
+    /// Shown rows of which a layer that is needed was let go.
     pub let_go: usize,
+    /// Rows of the attention rollout, where that is shown instead of recorded ones.
+    pub rollout: Option<Vec<Option<Arc<AttentionRow>>>>,
 }
 
 impl<'a> Scene<'a> {
@@ -59,7 +61,11 @@ impl<'a> Scene<'a> {
             .zip(&record)
             .take(rows)
             .filter(|(prediction, row)| {
-                prediction.is_some() && row.is_none_or(|row| row.layer(options.layer).is_none())
+                let is_there = |row: &Arc<AttentionRow>| match options.over {
+                    Over::One | Over::Layer => row.layer(options.layer).is_some(),
+                    Over::Head | Over::All | Over::Rollout => row.is_complete(),
+                };
+                prediction.is_some() && !row.is_some_and(is_there)
             })
             .count();
         Self {
@@ -70,6 +76,7 @@ impl<'a> Scene<'a> {
             options,
             record,
             let_go,
+            rollout: None,
         }
     }
 
@@ -77,23 +84,59 @@ impl<'a> Scene<'a> {
         side_for(self.rows)
     }
 
-    /// The heads in the large picture.
+    /// The heads in the large picture, among those of [`Self::drawn_shape`].
     pub fn heads(&self) -> Heads {
-        if self.options.mean {
-            Heads::layer(self.shape, self.options.layer)
-        } else {
-            Heads::one(self.shape, self.options.layer, self.options.head)
+        let Options { layer, head, .. } = self.options;
+        match self.options.over {
+            _ if self.rollout.is_some() => Heads::one(Rollout::SHAPE, 0, 0),
+            Over::One | Over::Rollout => Heads::one(self.shape, layer, head),
+            Over::Layer => Heads::layer(self.shape, layer),
+            Over::Head => Heads::across_layers(self.shape, head),
+            Over::All => Heads::all(self.shape),
         }
     }
 
-    /// "layer 3, head 8", counted from one.
-    pub fn heads_name(&self) -> String {
-        let layer = self.options.layer + 1;
-        if self.options.mean {
-            format!("layer {layer}, mean over its {} heads", self.shape.n_head)
-        } else {
-            format!("layer {layer}, head {}", self.options.head + 1)
+    /// How many layers and heads the rows have that are drawn.
+    pub fn drawn_shape(&self) -> Shape {
+        match &self.rollout {
+            Some(_) => Rollout::SHAPE,
+            None => self.shape,
         }
+    }
+
+    /// The row that is drawn for a query: recorded, or of the rollout.
+    pub fn drawn(&self, query: usize) -> Option<&Arc<AttentionRow>> {
+        match &self.rollout {
+            Some(rows) => rows.get(query)?.as_ref(),
+            None => self.record.get(query).copied().flatten(),
+        }
+    }
+
+    /// All of [`Self::drawn`], for the whole text.
+    pub fn drawn_rows(&self) -> impl ExactSizeIterator<Item = Option<&Arc<AttentionRow>>> {
+        (0..self.record.len()).map(|query| self.drawn(query))
+    }
+
+    /// "layer 3, head 8", counted from one, or what the mean is over.
+    pub fn heads_name(&self) -> String {
+        let (layer, head) = (self.options.layer + 1, self.options.head + 1);
+        let Shape { n_layer, n_head } = self.shape;
+        match self.options.over {
+            Over::One => format!("layer {layer}, head {head}"),
+            Over::Layer => format!("layer {layer}, mean over its {n_head} heads"),
+            Over::Head => format!("head {head}, mean over the {n_layer} layers"),
+            Over::All => format!(
+                "mean over all {} heads of {n_layer} layers",
+                n_layer * n_head
+            ),
+            Over::Rollout => "attention rollout (not a weight of any one head)".to_owned(),
+        }
+    }
+
+    /// How many numbers a cell is the mean of; `None` where it is one, or something else.
+    pub fn mean_of(&self) -> Option<usize> {
+        let count = self.heads().count;
+        (self.rollout.is_none() && self.options.over != Over::One).then_some(count)
     }
 
     /// Labels of the tokens at context positions.
@@ -107,9 +150,9 @@ impl<'a> Scene<'a> {
     }
 
     pub fn cell(&self, quantity: Quantity, query: usize, key: usize) -> Cell {
-        match self.record.get(query) {
-            Some(Some(row)) => read_cell(row, self.shape, self.heads(), quantity, key),
-            _ => Cell::Absent,
+        match self.drawn(query) {
+            Some(row) => read_cell(row, self.drawn_shape(), self.heads(), quantity, key),
+            None => Cell::Absent,
         }
     }
 
@@ -164,6 +207,10 @@ impl<'a> Scene<'a> {
         }
         let heads = self.heads_name();
         let quantity = match self.options.quantity {
+            Quantity::Weights if self.rollout.is_some() && self.options.logarithmic => {
+                "shares, logarithmic scale"
+            }
+            Quantity::Weights if self.rollout.is_some() => "shares",
             Quantity::Weights if self.options.logarithmic => "weights, logarithmic scale",
             Quantity::Weights => "weights",
             Quantity::Scores => "scores before softmax",
@@ -171,8 +218,16 @@ impl<'a> Scene<'a> {
                 return "causal mask · a token sees itself and what comes before it".to_owned();
             }
         };
+        let quantity = match self.options {
+            Options {
+                without_first: true,
+                quantity: Quantity::Weights,
+                ..
+            } => format!("{quantity}, first token left out of the scale"),
+            _ => quantity.to_owned(),
+        };
         let quantity = match cells_a_pixel {
-            0 | 1 => quantity.to_owned(),
+            0 | 1 => quantity,
             n => format!("{quantity}, a pixel is the largest of {n} × {n}"),
         };
         if let Some((query, key)) = pinned {
@@ -206,14 +261,28 @@ impl<'a> Scene<'a> {
             (Cell::NotANumber, _) => "NaN".to_owned(),
             (Cell::Value(value), Quantity::Scores) => chart::number(f64::from(value)),
             (Cell::Value(value), _) => weight_text(value),
-            (Cell::Absent, Quantity::Scores)
-                if !matches!(self.cell(Quantity::Weights, query, key), Cell::Absent) =>
-            {
-                "below what f16 weights tell".to_owned()
+            (Cell::Absent, Quantity::Scores) if self.below(query, key).is_some() => {
+                let below = self.below(query, key).unwrap_or_default();
+                format!("below {}", chart::number(f64::from(below)))
             }
+            (Cell::Absent, _) if self.rollout_is_behind(query) => "being worked out".to_owned(),
             (Cell::Absent, _) if self.is_predicted(query) => "let go for memory".to_owned(),
             (Cell::Absent, _) => "not computed yet".to_owned(),
         }
+    }
+
+    /// What a score lies below whose weight underflowed f16; `None` for any other cell.
+    pub fn below(&self, query: usize, key: usize) -> Option<f32> {
+        if self.cell(Quantity::Scores, query, key) != Cell::Absent {
+            return None;
+        }
+        score_bound(self.drawn(query)?, self.drawn_shape(), self.heads(), key)
+    }
+
+    fn rollout_is_behind(&self, query: usize) -> bool {
+        self.rollout
+            .as_ref()
+            .is_some_and(|rows| rows.len() <= query)
     }
 
     /// The shown triangle, tab separated, one row a query.
@@ -234,7 +303,11 @@ impl<'a> Scene<'a> {
                     (Quantity::Mask, _) => out.push('1'),
                     (_, Cell::Value(value)) => out.push_str(&value.to_string()),
                     (_, Cell::NotANumber) => out.push_str("NaN"),
-                    (_, Cell::Absent) => {}
+                    (_, Cell::Absent) => {
+                        if let Some(below) = self.below(query, key) {
+                            let _ = write!(out, "below {below}");
+                        }
+                    }
                 }
             }
             out.push('\n');

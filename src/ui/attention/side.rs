@@ -2,18 +2,18 @@
 
 use egui::{
     Align2, Color32, CornerRadius, DragValue, EventFilter, FontId, Key, Mesh, Rect, Response,
-    RichText, Sense, Shape, Stroke, StrokeKind, TextStyle, Ui, UiBuilder, Vec2, WidgetInfo, pos2,
-    vec2,
+    RichText, Sense, Shape as Drawing, Stroke, StrokeKind, TextStyle, Ui, UiBuilder, Vec2,
+    WidgetInfo, pos2, vec2,
 };
 
 use super::{
-    AttentionState, Options,
+    AttentionState, Options, Over,
     drawer::{palette, picture},
     layout::Parts,
     scene::Scene,
 };
 use crate::{
-    heatmap::{Arrangement, Quantity, cividis, color},
+    heatmap::{Arrangement, Quantity, Shape, cividis, color},
     ui::{PanelContext, Theme, chart},
 };
 
@@ -38,14 +38,24 @@ pub fn show(
     ui.spacing_mut().item_spacing.y = 4.0 * ctx.scale;
     ui.spacing_mut().button_padding = vec2(6.0, 3.0);
     if let Some(below) = parts.stacked {
-        ui.horizontal(|ui| choice(ui, state, scene, ctx.theme));
+        ui.horizontal(|ui| {
+            choice(ui, state, scene, ctx.theme);
+            arcs_toggle(ui, &mut state.options, ctx.theme);
+        });
         legend(ui, ctx, state, scene);
         let mut ui = ui.new_child(UiBuilder::new().max_rect(below));
         ui.set_clip_rect(clip.intersect(below.expand(4.0)));
         wall(&mut ui, ctx, state, scene, below, 24.0 * ctx.scale);
         return;
     }
-    wall(ui, ctx, state, scene, parts.side, BELOW_WALL * ctx.scale);
+    // In a narrow column the controls take one line more.
+    let narrow = parts.side.width() < 200.0 * ctx.scale;
+    let reserved = if narrow {
+        BELOW_WALL + 28.0
+    } else {
+        BELOW_WALL
+    };
+    wall(ui, ctx, state, scene, parts.side, reserved * ctx.scale);
     legend(ui, ctx, state, scene);
     ui.add_space(4.0 * ctx.scale);
     ui.horizontal_wrapped(|ui| choice(ui, state, scene, ctx.theme));
@@ -101,7 +111,7 @@ fn wall(
         scene,
         ctx.theme,
         arrangement,
-        1.0,
+        (1.0, state.drawer.scale_max(scene)),
         size_px,
         pixels_per_point,
     );
@@ -113,10 +123,12 @@ fn wall(
         let min = rect.min + vec2(head as f32, layer as f32) * pitch;
         Rect::from_min_size(min, Vec2::splat(thumb)).expand(1.5)
     };
-    let chosen = if state.options.mean {
-        frame(scene.options.layer, 0).union(frame(scene.options.layer, n_head - 1))
-    } else {
-        frame(scene.options.layer, scene.options.head)
+    let Options { layer, head, .. } = scene.options;
+    let chosen = match scene.options.over {
+        Over::One => frame(layer, head),
+        Over::Layer => frame(layer, 0).union(frame(layer, n_head - 1)),
+        Over::Head => frame(0, head).union(frame(n_layer - 1, head)),
+        Over::All | Over::Rollout => frame(0, 0).union(frame(n_layer - 1, n_head - 1)),
     };
     let stroke = Stroke::new(2.0, ctx.theme.chosen);
     ui.painter()
@@ -208,22 +220,28 @@ fn choice(ui: &mut Ui, state: &mut AttentionState, scene: &Scene, theme: &Theme)
         response.changed().then(|| shown.saturating_sub(1))
     };
     let Options {
-        layer, head, mean, ..
+        layer, head, over, ..
     } = scene.options;
-    if let Some(layer) = number(ui, "layer", layer, scene.shape.n_layer, true) {
+    let Shape { n_layer, n_head } = scene.shape;
+    if let Some(layer) = number(ui, "layer", layer, n_layer, over.has_layer()) {
         state.options.layer = layer;
     }
-    if let Some(head) = number(ui, "head", head, scene.shape.n_head, !mean) {
+    if let Some(head) = number(ui, "head", head, n_head, over.has_head()) {
         state.options.head = head;
     }
-    let corners = CornerRadius::same(7);
-    let role = egui::Role::CheckBox;
-    if part(ui, theme, mean, "mean", corners, role)
-        .on_hover_text("Mean over the layer's heads")
-        .clicked()
-    {
-        state.options.mean = !mean;
-    }
+    let combo = egui::ComboBox::from_id_salt("heads shown")
+        .selected_text(RichText::new(over.short()).small().color(theme.ink))
+        .width(84.0)
+        .show_ui(ui, |ui| {
+            for over in Over::ALL {
+                ui.selectable_value(&mut state.options.over, over, over.describe());
+            }
+        });
+    let name = format!("Heads shown: {}", over.describe());
+    combo
+        .response
+        .widget_info(|| WidgetInfo::labeled(egui::Role::ComboBox, true, &name));
+    combo.response.on_hover_text(over.describe());
 }
 
 /// Scores → mask → softmax: what is shown, its name, and what it means.
@@ -243,7 +261,7 @@ pub const QUANTITIES: [(Quantity, &str, &str); 3] = [
 
 /// The three views as parts of one control.
 fn quantity(ui: &mut Ui, options: &mut Options, theme: &Theme) {
-    ui.horizontal(|ui| {
+    ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.x = 0.0;
         for (index, (quantity, name, what)) in QUANTITIES.into_iter().enumerate() {
             let left = if index == 0 { 7 } else { 0 };
@@ -263,7 +281,20 @@ fn quantity(ui: &mut Ui, options: &mut Options, theme: &Theme) {
                 options.quantity = quantity;
             }
         }
+        ui.add_space(8.0);
+        arcs_toggle(ui, options, theme);
     });
+}
+
+/// Shows or hides the arcs over the tokens.
+fn arcs_toggle(ui: &mut Ui, options: &mut Options, theme: &Theme) {
+    let (corners, role) = (CornerRadius::same(7), egui::Role::CheckBox);
+    if part(ui, theme, options.arcs, "arcs", corners, role)
+        .on_hover_text("One token's weights as arcs over the text")
+        .clicked()
+    {
+        options.arcs = !options.arcs;
+    }
 }
 
 /// A small button that is ink while it is on.
@@ -290,7 +321,7 @@ fn part(
 
 // ---- the legend --------------------------------------------------------------------------------------------------
 
-fn legend(ui: &mut Ui, ctx: &PanelContext, state: &mut AttentionState, scene: &Scene) {
+pub fn legend(ui: &mut Ui, ctx: &PanelContext, state: &mut AttentionState, scene: &Scene) {
     let theme = ctx.theme;
     let font = FontId::new(11.0 * ctx.scale, egui::FontFamily::Monospace);
     let width = ui.available_width().min(220.0 * ctx.scale);
@@ -307,6 +338,7 @@ fn legend(ui: &mut Ui, ctx: &PanelContext, state: &mut AttentionState, scene: &S
         return;
     }
     let extent = state.drawer.extent(scene);
+    let scale_max = state.drawer.scale_max(scene);
     let (ticks, color): (_, fn(f32) -> [u8; 3]) = match options.quantity {
         Quantity::Scores => {
             let end = chart::short(extent);
@@ -317,8 +349,7 @@ fn legend(ui: &mut Ui, ctx: &PanelContext, state: &mut AttentionState, scene: &S
             ];
             (ticks, |t| color::diverging(2.0 * t - 1.0))
         }
-        _ if options.logarithmic => (["≤0.0001", "0.01", "1"].map(str::to_owned), cividis),
-        _ => (["0", "0.5", "1"].map(str::to_owned), cividis),
+        _ => (weight_ticks(scale_max, options), cividis),
     };
     ui.painter().add(gradient(bar, color));
     for (tick, (x, align)) in ticks.iter().zip([
@@ -334,13 +365,38 @@ fn legend(ui: &mut Ui, ctx: &PanelContext, state: &mut AttentionState, scene: &S
         _ if options.logarithmic => "weight, logarithmic",
         _ => "weight",
     };
+    let unit = if options.without_first && options.quantity == Quantity::Weights {
+        format!("{unit}, first token left out of the scale")
+    } else {
+        unit.to_owned()
+    };
     let name = format!("Legend: {unit}, {}", ticks.join(", "));
     response.widget_info(|| WidgetInfo::labeled(egui::Role::Image, true, &name));
-    response.on_hover_text(unit);
+    response.on_hover_text(&unit);
+}
+
+/// The ends and the middle of the weights' scale. Where the first token is left out of it, there are weights beyond.
+fn weight_ticks(scale_max: f32, options: &Options) -> [String; 3] {
+    let number = |value: f32| {
+        let decimals = (1.0 - value.log10().floor()).clamp(0.0, 6.0) as usize;
+        let text = format!("{value:.decimals$}");
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    };
+    let end = if options.without_first && scale_max < 1.0 {
+        format!("≥{}", number(scale_max))
+    } else {
+        number(scale_max)
+    };
+    if options.logarithmic {
+        let (low, middle) = (1e-4 * scale_max, 1e-2 * scale_max);
+        [format!("≤{}", number(low)), number(middle), end]
+    } else {
+        ["0".to_owned(), number(0.5 * scale_max), end]
+    }
 }
 
 /// A bar of a colour map, 32 straight pieces.
-fn gradient(bar: Rect, color: impl Fn(f32) -> [u8; 3]) -> Shape {
+fn gradient(bar: Rect, color: impl Fn(f32) -> [u8; 3]) -> Drawing {
     const PIECES: u32 = 32;
     let mut mesh = Mesh::default();
     for i in 0..=PIECES {
@@ -356,7 +412,7 @@ fn gradient(bar: Rect, color: impl Fn(f32) -> [u8; 3]) -> Shape {
             mesh.add_triangle(at - 1, at, at + 1);
         }
     }
-    Shape::mesh(mesh)
+    Drawing::mesh(mesh)
 }
 
 /// The mask's legend: what may be looked at, and what is hatched.

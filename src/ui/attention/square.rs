@@ -71,13 +71,13 @@ pub fn show(
         first_cell: state.zoom.first.into(),
         cell_px: square.cell_px(state.zoom),
     };
-    let extent = state.drawer.extent(scene);
+    let scales = (state.drawer.extent(scene), state.drawer.scale_max(scene));
     let size = [square.side_px; 2];
     let picture = picture(
         scene,
         ctx.theme,
         arrangement,
-        extent,
+        scales,
         size,
         pixels_per_point,
     );
@@ -243,12 +243,18 @@ fn details(ui: &mut Ui, theme: &Theme, scene: &Scene, query: usize, key: usize) 
             );
             return;
         }
-        let note = if scene.options.mean {
-            format!("mean over {} heads", scene.shape.n_head)
-        } else {
-            String::new()
-        };
+        let note = scene
+            .mean_of()
+            .map_or_else(String::new, |count| format!("mean over {count} heads"));
         let text = |quantity| scene.value_text(quantity, query, key);
+        if scene.rollout.is_some() {
+            line(
+                "rollout",
+                text(Quantity::Weights),
+                "not a weight of any one head".to_owned(),
+            );
+            return;
+        }
         line("weight", text(Quantity::Weights), note.clone());
         line("score", text(Quantity::Scores), note);
     });

@@ -48,9 +48,28 @@ fn box_height(faces: &Faces) -> f32 {
     faces.line + 6.0
 }
 
+/// Height of a line below the boxes, in points.
+fn line_height(faces: &Faces) -> f32 {
+    (1.12 * faces.line).round()
+}
+
+/// Type for a panel of this size, in points: larger where three iterations leave room, as on a projector.
+pub(super) fn zoomed(mut faces: Faces, size: egui::Vec2, scale: f32) -> Faces {
+    const LARGEST: f32 = 1.8;
+    // The narrowest panel in which nothing is cut at 100 % type.
+    let least = vec2(560.0 * scale, 3.0 * row_height(&faces));
+    let zoom = (size / least).min_elem().clamp(1.0, LARGEST);
+    for font in [&mut faces.small, &mut faces.mono, &mut faces.bold] {
+        font.size *= zoom;
+    }
+    faces.line *= zoom;
+    faces.digit *= zoom;
+    faces
+}
+
 /// Height of one iteration, in points.
 pub(super) fn row_height(faces: &Faces) -> f32 {
-    box_height(faces) + faces.line * SHOWN_TOKENS as f32 + 26.0
+    box_height(faces) + line_height(faces) * SHOWN_TOKENS as f32 + 22.0
 }
 
 pub(super) struct Painting<'a> {
@@ -102,7 +121,10 @@ impl Painting<'_> {
         font: &FontId,
         color: egui::Color32,
     ) {
-        let at = pos2(column.left(), column.top() + (line + 0.5) * self.faces.line);
+        let at = pos2(
+            column.left(),
+            column.top() + (line + 0.5) * line_height(self.faces),
+        );
         chart::text_left(
             &self
                 .ui
@@ -219,8 +241,8 @@ impl Painting<'_> {
         let mono = self.mono();
         let font = if selected { self.bold() } else { mono };
         let digit = 0.62 * self.faces.small.size;
-        let y = column.top() + (line + 0.5) * self.faces.line;
-        let chars = ((0.42 * column.width() / digit) as usize).clamp(2, 12);
+        let y = column.top() + (line + 0.5) * line_height(self.faces);
+        let chars = ((0.37 * column.width() / digit) as usize).clamp(2, 12);
         let label_right = column.left() + chars as f32 * digit;
         let number = column.right();
         let color = if row.cut_by.is_some() && !selected {
@@ -267,7 +289,7 @@ impl Painting<'_> {
             self.write(column, line as f32, text, &self.mono(), theme.ink);
         }
         if let Why::Drawn { u, from, to, .. } = selection.why {
-            let top = column.top() + 2.3 * self.faces.line;
+            let top = column.top() + 2.4 * line_height(self.faces);
             let strip = Rect::from_min_max(
                 pos2(column.left(), top),
                 pos2(column.right(), top + 0.9 * self.faces.line),
@@ -323,7 +345,7 @@ impl Painting<'_> {
     fn stop(&self, column: Rect) {
         let theme = self.theme;
         let Some(test) = self.session.stop_test(self.iteration.index) else {
-            for (line, text) in ["not asked:", "picked by hand"].into_iter().enumerate() {
+            for (line, text) in ["not asked:", "taken by hand"].into_iter().enumerate() {
                 self.write(column, line as f32, text, &self.faces.small, theme.dim);
             }
             return;
@@ -334,22 +356,17 @@ impl Painting<'_> {
             if decided.is_some_and(|at| line > at) {
                 break;
             }
-            let y = column.top() + (line as f32 + 0.5) * self.faces.line;
-            let (text, yes) = words::stop_line(answer);
+            let (question, yes) = words::stop_line(answer);
             let font = if answer.yes {
                 &self.bold()
             } else {
                 &self.faces.small
             };
             let color = if answer.yes { theme.ink } else { theme.dim };
-            self.write(column, line as f32, text, font, color);
-            chart::text_right(
-                self.ui.painter(),
-                pos2(column.right() - 2.0, y),
-                yes,
-                font,
-                color,
-            );
+            self.write(column, line as f32, yes, font, color);
+            let answer_width = self.faces.small_width(self.ui, "yes") + self.faces.digit;
+            let rest = column.with_min_x(column.left() + answer_width);
+            self.write(rest, line as f32, question, font, color);
         }
     }
 }

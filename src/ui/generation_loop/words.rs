@@ -51,12 +51,11 @@ pub(super) fn why(selection: &Selection) -> Vec<String> {
                 0 => String::new(),
                 n => format!(" (redraw {n})"),
             };
-            let within = if from <= u && u < to {
-                format!("in {from:.4} … {to:.4}")
-            } else {
-                format!("not in {from:.4} … {to:.4}")
-            };
-            vec![format!("u {u:.4}{again}"), within]
+            let within = if from <= u && u < to { "in" } else { "not in" };
+            vec![
+                format!("u {u:.4}{again} {within}"),
+                format!("{from:.4} – {to:.4}"),
+            ]
         }
         Why::Picked => vec!["picked by hand".to_owned()],
     }
@@ -66,10 +65,9 @@ pub(super) fn why(selection: &Selection) -> Vec<String> {
 pub(super) fn stop_line(answer: &StopAnswer) -> (String, &'static str) {
     let question = match answer.reason {
         StopReason::EndOfText => "end of text".to_owned(),
-        StopReason::StopString if answer.yes => "stop string".to_owned(),
-        StopReason::StopString => format!("stop string, {}", answer.by),
-        StopReason::MaxNewTokens => format!("new {}", answer.by),
-        StopReason::ContextFull => format!("context {}", answer.by),
+        StopReason::StopString => "stop string".to_owned(),
+        StopReason::MaxNewTokens => format!("new {}", answer.by.replace(" of ", "/")),
+        StopReason::ContextFull => format!("context {}", answer.by.replace(" of ", "/")),
         StopReason::Stopped => "user".to_owned(),
     };
     (question, if answer.yes { "yes" } else { "no" })
@@ -127,7 +125,7 @@ pub(super) fn row_name(session: &Session, iteration: &Iteration, reached: LoopPh
 /// The answer of the stop test as a sentence.
 fn stop(session: &Session, index: usize) -> String {
     match session.stop_test(index) {
-        None => "Not asked: picked by hand".to_owned(),
+        None => "Not asked: taken by hand".to_owned(),
         Some(test) => match test.reason() {
             Some(reason) => format!("Yes: {}", reason.describe()),
             None => "No, go on".to_owned(),

@@ -1,5 +1,7 @@
 //! What the Next token panel says in words: pure functions of a step.
 
+use egui::Ui;
+
 use super::MATCHES;
 use crate::{
     sampling::Filter,
@@ -78,6 +80,53 @@ pub(super) fn name(label: &str, token: &TokenRow, view: &StepView, chosen: bool)
         chart::number(token.logit.into()),
         if chosen { ", chosen" } else { "" }
     )
+}
+
+/// The tooltip of a row.
+pub(super) fn details(
+    ui: &mut Ui,
+    session: &Session,
+    view: &StepView,
+    label: &str,
+    token: &TokenRow,
+) {
+    ui.style_mut().wrap_mode = Some(egui::TextWrapMode::Extend);
+    ui.label(egui::RichText::new(format!("{label}  ·  id {}", token.id)).monospace());
+    ui.label(format!(
+        "rank {} of {}",
+        chart::count(token.rank),
+        chart::count(view.logits.values.len())
+    ));
+    ui.label(format!(
+        "model P {:.5} %  ·  surprisal {:.4} nats",
+        100.0 * token.prob,
+        -view.logits.log_prob(token.id)
+    ));
+    ui.label(match (token.drawn_from, token.cut_by) {
+        (Some(p), _) => format!("drawn from {:.5} %", 100.0 * p),
+        (None, Some(filter)) => format!(
+            "cut by {}; {:.5} % before the filters",
+            chart::filter_name(filter, &view.settings),
+            100.0 * view.distribution.tempered_prob(token.id)
+        ),
+        (None, None) => "not drawn".to_owned(),
+    });
+    ui.label(match view.distribution.penalised_logit(token.id) {
+        Some(z) if z != token.logit => format!(
+            "logit {:.5}, {z:.5} after the repetition penalty",
+            token.logit
+        ),
+        _ => format!("logit {:.5}", token.logit),
+    });
+    if let Some(tokenizer) = session.tokenizer() {
+        let bytes: Vec<_> = tokenizer
+            .bytes(token.id)
+            .iter()
+            .map(|byte| format!("{byte:02X}"))
+            .collect();
+        ui.label(egui::RichText::new(format!("bytes {}", bytes.join(" "))).monospace());
+    }
+    ui.label("Click to continue with it");
 }
 
 pub(super) fn strip_labels(mass: f64, shown: usize, vocab_size: usize) -> (String, String) {

@@ -1,8 +1,9 @@
-//! Safetensors files as a table of tensors that can be read one piece at a time.
+//! The weight files of a model as one table of tensors that can be read a piece at a time.
 //!
-//! Owns headers, shards and the conversion to f32. It knows nothing of GPT-2 beyond the
-//! `transformer.` prefix. Nothing is mapped into memory: a tensor is read in pieces of at most
-//! [`PIECE`] bytes, so that loading holds the weights and little else.
+//! Owns the choice of files in a folder, shards, and the conversion to f32. It knows nothing of
+//! GPT-2 beyond the `transformer.` prefix; the formats are in `safetensors_header` and
+//! `pytorch_file`. Nothing is mapped into memory: a tensor is read in pieces of at most [`PIECE`]
+//! bytes, so that loading holds the weights and little else.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -12,29 +13,51 @@ use std::{
 };
 
 use half::{bf16, f16};
-use safetensors::{Dtype, tensor::Metadata};
+use safetensors::Dtype;
 use serde::Deserialize;
 
-use super::{error::ModelError, source::read_small_text};
+use super::{
+    error::ModelError, pytorch_file::find_tensors, safetensors_header::read_header,
+    source::read_small_text,
+};
 
 /// How much is read at once.
 const PIECE: usize = 1 << 20;
-/// Headers list a few hundred tensors; the format itself allows 100 MB.
-const MAX_HEADER: u64 = 100_000_000;
-const INDEX: &str = "model.safetensors.index.json";
-const SINGLE: &str = "model.safetensors";
+/// One file with all weights, the better format first.
+const SINGLE: [&str; 2] = ["model.safetensors", "pytorch_model.bin"];
+/// Which shard holds which tensor.
+const INDEX: [&str; 2] = [
+    "model.safetensors.index.json",
+    "pytorch_model.bin.index.json",
+];
 
 trait ReadSeek: Read + Seek + Send {}
 impl<T: Read + Seek + Send> ReadSeek for T {}
 
-/// Where one tensor lies.
+/// Order of a tensor's values in its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// Row after row, the only order that safetensors knows.
+    Rows,
+    /// Column after column: a transposed view of a matrix.
+    Columns,
+    /// Any other view.
+    Scattered,
+}
+
+/// Where one tensor lies in its file.
 #[derive(Debug, Clone)]
+pub(super) struct Placed {
+    pub dtype: Dtype,
+    pub shape: Vec<usize>,
+    /// Byte position from the start of the file.
+    pub start: u64,
+    pub layout: Layout,
+}
+
 struct Entry {
     file: usize,
-    dtype: Dtype,
-    shape: Vec<usize>,
-    /// Byte position from the start of the file.
-    start: u64,
+    placed: Placed,
 }
 
 struct OneFile {
@@ -44,7 +67,7 @@ struct OneFile {
 }
 
 /// All tensors of a checkpoint by name, without the `transformer.` prefix.
-pub(crate) struct SafetensorsFiles {
+pub(crate) struct TensorFiles {
     files: Vec<OneFile>,
     entries: BTreeMap<String, Entry>,
     buffer: Vec<u8>,
@@ -55,36 +78,42 @@ struct ShardIndex {
     weight_map: HashMap<String, String>,
 }
 
-impl SafetensorsFiles {
-    /// Open the safetensors files of a model folder: one file, or an index with its shards.
+impl TensorFiles {
+    /// Open the weight files of a model folder: one file, or an index with its shards; safetensors
+    /// where there are both formats.
+    ///
+    /// # Errors
+    /// Where there are no weights, a shard is missing, the index does not fit the shards, or a
+    /// file is damaged. A file that no index names is not opened.
     pub fn open_folder(folder: &Path) -> Result<Self, ModelError> {
-        let single = folder.join(SINGLE);
-        if single.is_file() {
-            let mut files = Self::empty();
-            files.add(SINGLE.into(), &single)?;
-            return Ok(files);
+        for (single, index) in SINGLE.into_iter().zip(INDEX) {
+            let path = folder.join(single);
+            if path.is_file() {
+                let mut files = Self::empty();
+                files.add(single.into(), &path)?;
+                return Ok(files);
+            }
+            let path = folder.join(index);
+            if path.is_file() {
+                return Self::open_shards(folder, index, &path);
+            }
         }
-        let index = folder.join(INDEX);
-        if index.is_file() {
-            return Self::open_shards(folder, &index);
-        }
-        let has = |name: &str| folder.join(name).exists();
-        if has("pytorch_model.bin") || has("pytorch_model.bin.index.json") {
-            Err(ModelError::OnlyPytorch(folder.into()))
-        } else {
-            Err(ModelError::NoWeights(folder.into()))
+        match first_shard(folder) {
+            Some(shard) => Err(ModelError::NoIndex {
+                folder: folder.into(),
+                index: INDEX[usize::from(shard.ends_with(".bin"))],
+                shard,
+            }),
+            None => Err(ModelError::NoWeights(folder.into())),
         }
     }
 
     /// Read from a file that is part of the program.
     pub fn from_bytes(name: &str, bytes: &'static [u8]) -> Result<Self, ModelError> {
         let mut files = Self::empty();
-        files.add_reader(
-            name.into(),
-            name.into(),
-            Box::new(Cursor::new(bytes)),
-            bytes.len() as u64,
-        )?;
+        let mut reader = Cursor::new(bytes);
+        let placed = read_header(name, Path::new(name), &mut reader, bytes.len() as u64)?;
+        files.enter(name.into(), name.into(), Box::new(reader), placed)?;
         Ok(files)
     }
 
@@ -96,22 +125,24 @@ impl SafetensorsFiles {
         }
     }
 
-    fn open_shards(folder: &Path, index: &Path) -> Result<Self, ModelError> {
-        let text = read_small_text(index)?;
-        let ShardIndex { weight_map } = serde_json::from_str(&text)
-            .map_err(|e| ModelError::Index(format!("not a shard index ({e})")))?;
+    fn open_shards(folder: &Path, index: &'static str, path: &Path) -> Result<Self, ModelError> {
+        let text = read_small_text(path)?;
+        let bad = |problem| ModelError::Index { index, problem };
+        let ShardIndex { weight_map } =
+            serde_json::from_str(&text).map_err(|e| bad(format!("not a shard index ({e})")))?;
         let shards: BTreeSet<&String> = weight_map.values().collect();
         let mut files = Self::empty();
         for &shard in &shards {
             // The index is untrusted: a name that leaves the folder is not opened.
             if Path::new(shard).file_name().and_then(|n| n.to_str()) != Some(shard) {
-                return Err(ModelError::Index(format!(
+                return Err(bad(format!(
                     "\"{shard}\" is not a file name inside the folder"
                 )));
             }
             let path = folder.join(shard);
             if !path.is_file() {
                 return Err(ModelError::MissingShard {
+                    index,
                     shard: shard.clone(),
                 });
             }
@@ -124,6 +155,7 @@ impl SafetensorsFiles {
                 .is_some_and(|e| files.files[e.file].name == *shard);
             if !held {
                 return Err(ModelError::StaleIndex {
+                    index,
                     shard: shard.clone(),
                     name: name.clone(),
                 });
@@ -137,71 +169,31 @@ impl SafetensorsFiles {
             path: path.into(),
             source,
         };
-        let file = File::open(path).map_err(io)?;
+        let mut file = File::open(path).map_err(io)?;
         let length = file.metadata().map_err(io)?.len();
-        self.add_reader(name, path.into(), Box::new(file), length)
+        let placed = if name.ends_with(".safetensors") {
+            read_header(&name, path, &mut file, length)?
+        } else {
+            let file = file.try_clone().map_err(io)?;
+            find_tensors(file, length).map_err(|problem| ModelError::Pytorch {
+                file: name.clone(),
+                problem,
+            })?
+        };
+        self.enter(name, path.into(), Box::new(file), placed)
     }
 
-    /// Read a header and enter its tensors. `length` is the size of the file in bytes.
-    fn add_reader(
+    fn enter(
         &mut self,
         name: String,
         path: PathBuf,
-        mut reader: Box<dyn ReadSeek>,
-        length: u64,
+        reader: Box<dyn ReadSeek>,
+        tensors: Vec<(String, Placed)>,
     ) -> Result<(), ModelError> {
-        let bad = |problem: String| ModelError::Header {
-            file: name.clone(),
-            problem,
-        };
-        let io = |source| ModelError::Io {
-            path: path.clone(),
-            source,
-        };
-        let truncated = |expected: u64| ModelError::Truncated {
-            file: name.clone(),
-            expected,
-            found: length,
-        };
-        if length < 8 {
-            return Err(bad(format!("it has only {length} bytes")));
-        }
-        let mut size = [0; 8];
-        reader.read_exact(&mut size).map_err(io)?;
-        let header_bytes = u64::from_le_bytes(size);
-        if header_bytes > MAX_HEADER {
-            return Err(bad(format!("its header claims {header_bytes} bytes")));
-        }
-        if header_bytes > length - 8 {
-            return Err(truncated(8 + header_bytes));
-        }
-        let mut header = vec![0; header_bytes as usize];
-        reader.read_exact(&mut header).map_err(io)?;
-        // This also checks that offsets are gapless and fit shapes and types.
-        let metadata: Metadata = serde_json::from_slice(&header)
-            .map_err(|e| bad(format!("its header cannot be read ({e})")))?;
-        let data_start = 8 + header_bytes;
-        let expected = data_start.saturating_add(metadata.data_len() as u64);
-        if expected > length {
-            return Err(truncated(expected));
-        }
-        if expected < length {
-            return Err(ModelError::Overlong {
-                file: name,
-                expected,
-                found: length,
-            });
-        }
-
         let file = self.files.len();
-        for (tensor, info) in metadata.tensors() {
-            let entry = Entry {
-                file,
-                dtype: info.dtype,
-                shape: info.shape.clone(),
-                start: data_start + info.data_offsets.0 as u64,
-            };
+        for (tensor, placed) in tensors {
             let key = bare(&tensor).to_owned();
+            let entry = Entry { file, placed };
             if self.entries.insert(key.clone(), entry).is_some() {
                 return Err(ModelError::DuplicateTensor {
                     file: name,
@@ -227,20 +219,33 @@ impl SafetensorsFiles {
         let file = self.entries.get(name).map_or(0, |e| e.file);
         self.files
             .get(file)
-            .map_or_else(|| SINGLE.to_owned(), |f| f.name.clone())
+            .map_or_else(|| SINGLE[0].to_owned(), |f| f.name.clone())
     }
 
     /// Bytes that `name` takes in its file.
     pub fn bytes_of(&self, name: &str) -> u64 {
         self.entries.get(name).map_or(0, |e| {
-            e.shape.iter().map(|&n| n as u64).product::<u64>() * e.dtype.bitsize() as u64 / 8
+            let values: u64 = e.placed.shape.iter().map(|&n| n as u64).product();
+            values * e.placed.dtype.bitsize() as u64 / 8
         })
+    }
+
+    /// The shape of `name`, if it is there.
+    pub fn shape(&self, name: &str) -> Option<&[usize]> {
+        Some(&self.entries.get(name)?.placed.shape)
+    }
+
+    /// Whether any piece of `name` can be read without reading the whole.
+    pub fn is_in_rows(&self, name: &str) -> bool {
+        self.entries
+            .get(name)
+            .is_some_and(|e| e.placed.layout == Layout::Rows)
     }
 
     /// Check that `name` is there with this shape and a type that can be read.
     pub fn check(&self, name: &str, shape: &[usize]) -> Result<(), ModelError> {
         let file = self.file_of(name);
-        let Some(entry) = self.entries.get(name) else {
+        let Some(Entry { placed: entry, .. }) = self.entries.get(name) else {
             return Err(ModelError::MissingTensor {
                 file,
                 name: name.into(),
@@ -259,6 +264,12 @@ impl SafetensorsFiles {
                 file,
                 name: name.into(),
                 dtype: format!("{:?}", entry.dtype),
+            });
+        }
+        if entry.layout == Layout::Scattered {
+            return Err(ModelError::Scattered {
+                file,
+                name: name.into(),
             });
         }
         Ok(())
@@ -281,8 +292,35 @@ impl SafetensorsFiles {
                 name: name.into(),
             });
         };
+        if let (Layout::Columns, &[rows, columns]) =
+            (entry.placed.layout, entry.placed.shape.as_slice())
+        {
+            let mut all = Vec::new();
+            self.read_in_order(name, 0, rows * columns, &mut all, on_piece)?;
+            out.extend((first..first + count).map(|i| all[i % columns * rows + i / columns]));
+            return Ok(());
+        }
+        self.read_in_order(name, first, count, out, on_piece)
+    }
+
+    /// As [`Self::read`], in the order of the file.
+    fn read_in_order(
+        &mut self,
+        name: &str,
+        first: usize,
+        count: usize,
+        out: &mut Vec<f32>,
+        on_piece: &mut dyn FnMut(u64) -> Result<(), ModelError>,
+    ) -> Result<(), ModelError> {
+        let Some(Entry {
+            file,
+            placed: entry,
+        }) = self.entries.get(name)
+        else {
+            return Ok(());
+        };
         let width = entry.dtype.bitsize() / 8;
-        let file = &mut self.files[entry.file];
+        let file = &mut self.files[*file];
         let io = |source| ModelError::Io {
             path: file.path.clone(),
             source,
@@ -301,6 +339,19 @@ impl SafetensorsFiles {
         }
         Ok(())
     }
+}
+
+/// The first file in `folder` that is named like a shard.
+fn first_shard(folder: &Path) -> Option<String> {
+    let names = std::fs::read_dir(folder).ok()?;
+    let shards = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    shards
+        .filter(|name| {
+            let starts = |start| name.starts_with(start) && name.contains("-of-");
+            starts("model-") && name.ends_with(".safetensors")
+                || starts("pytorch_model-") && name.ends_with(".bin")
+        })
+        .min()
 }
 
 /// Checkpoints saved from `GPT2LMHeadModel` prefix every tensor but the head.
