@@ -1,6 +1,10 @@
 //! How long the window takes from an input to its finished frame, without drawing pixels, while a model of GPT-2's
 //! size decodes on the CPU in the worker's thread: wall time, waiting for a core and for a frame in progress included.
 //!
+//! A software rasteriser would draw the wall of heads on the very cores that are measured, so it is left out: uploads
+//! are part of the time only where there is a real GPU. `-- --software` takes whatever adapter there is, to see what
+//! a rasteriser in the way costs. Wall time wants a machine with nothing else to do.
+//!
 //! ```text
 //! cargo bench --bench input
 //! ```
@@ -22,7 +26,7 @@ use std::{
 };
 
 use egui::{Event as InputEvent, Key, Modifiers, pos2, vec2};
-use frames::{Frames, is_measuring, quantile_ms};
+use frames::{Frames, hardware_device, is_measuring, quantile_ms};
 use logitscope::{
     model::{DeviceChoice, Gpt2Config, ModelSource},
     session::Activity,
@@ -209,7 +213,12 @@ fn main() -> ExitCode {
         ..Default::default()
     };
     remembered.settings.max_new_tokens = 100_000;
-    let frames = Frames::open(vec2(1440.0, 900.0), handle, &remembered);
+    let size = vec2(1440.0, 900.0);
+    let frames = if std::env::args().any(|argument| argument == "--software") {
+        Frames::open(size, handle, &remembered)
+    } else {
+        Frames::open_on(hardware_device(), size, handle, &remembered)
+    };
     let mut window = Window {
         frames,
         wakes,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use cpu_time::ThreadTime;
 use eframe::{
     App as _, CreationContext,
-    egui_wgpu::{RenderState, RendererOptions, ScreenDescriptor},
+    egui_wgpu::{RenderState, RendererOptions, ScreenDescriptor, WgpuSetupCreateNew},
 };
 use egui::{Context, Event as InputEvent, RawInput, Rect, Vec2, ViewportId};
 use egui_kittest::wgpu::{create_render_state, default_wgpu_setup};
@@ -52,14 +52,25 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Opens the app; `remembered` is where it starts from.
+    /// Opens the app on whatever adapter there is; `remembered` is where it starts from.
     pub fn open(size: Vec2, worker: WorkerHandle, remembered: &Remembered) -> Self {
+        let gpu = adapters()
+            .next()
+            .map(|_| create_render_state(default_wgpu_setup(), RendererOptions::PREDICTABLE));
+        Self::open_on(gpu, size, worker, remembered)
+    }
+
+    /// Opens the app on a graphics device, or without one.
+    pub fn open_on(
+        gpu: Option<RenderState>,
+        size: Vec2,
+        worker: WorkerHandle,
+        remembered: &Remembered,
+    ) -> Self {
         let ctx = Context::default();
         ctx.set_theme(egui::Theme::Light);
         let mut cc = CreationContext::_new_kittest(ctx.clone());
         let mut frame = eframe::Frame::_new_kittest();
-        let gpu = has_adapter()
-            .then(|| create_render_state(default_wgpu_setup(), RendererOptions::PREDICTABLE));
         cc.wgpu_render_state = gpu.clone();
         frame.wgpu_render_state = gpu.clone();
         let folder = tempfile::tempdir().expect("a folder");
@@ -88,7 +99,7 @@ impl Frames {
     /// What uploads go to.
     pub fn device(&self) -> String {
         self.gpu.as_ref().map_or_else(
-            || "no adapter: the CPU's texture for attention, no uploads".to_owned(),
+            || "no graphics device: attention as a texture made on the CPU, no uploads".to_owned(),
             |gpu| format!("uploads to {}", gpu.adapter.get_info().name),
         )
     }
@@ -171,9 +182,25 @@ impl Frames {
     }
 }
 
-fn has_adapter() -> bool {
+fn adapters() -> impl Iterator<Item = wgpu::Adapter> {
     let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
-    !pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all())).is_empty()
+    pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all())).into_iter()
+}
+
+/// A device whose pixels are drawn by something other than the cores that are measured, if there is one.
+pub fn hardware_device() -> Option<RenderState> {
+    let is_hardware =
+        |adapter: &wgpu::Adapter| adapter.get_info().device_type != wgpu::DeviceType::Cpu;
+    adapters().find(is_hardware)?;
+    let mut setup = WgpuSetupCreateNew::without_display_handle();
+    setup.native_adapter_selector = Some(std::sync::Arc::new(move |all, _| {
+        let found = all.iter().find(|adapter| is_hardware(adapter));
+        found.cloned().ok_or_else(|| "no adapter".to_owned())
+    }));
+    Some(create_render_state(
+        setup.into(),
+        RendererOptions::PREDICTABLE,
+    ))
 }
 
 /// A share of the values lies below the result; in milliseconds.
