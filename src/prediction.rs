@@ -12,6 +12,9 @@ use crate::{
     sampling::RowStats,
 };
 
+/// What the allocator and an `Arc`'s counters take beside a block itself, about: it is part of what the record takes.
+const BLOCK_BYTES: usize = 24;
+
 /// The next-token prediction made from all tokens up to and including one position.
 ///
 /// Each part can be let go on its own when memory is short; a part that is gone is computed again on demand.
@@ -49,7 +52,7 @@ impl LogitsRow {
     }
 
     pub fn bytes(&self) -> usize {
-        self.values.len() * size_of::<f32>()
+        size_of::<Self>() + size_of_val(&self.values[..]) + 2 * BLOCK_BYTES
     }
 }
 
@@ -151,7 +154,10 @@ impl LayerRow {
     }
 
     fn bytes(&self) -> usize {
-        size_of_val(&self.words[..]) + size_of_val(&self.log_sum_exp[..])
+        size_of::<Self>()
+            + size_of_val(&self.words[..])
+            + size_of_val(&self.log_sum_exp[..])
+            + 3 * BLOCK_BYTES
     }
 }
 
@@ -216,11 +222,13 @@ impl AttentionRow {
     }
 
     pub fn bytes(&self) -> usize {
-        self.layers
+        let layers: usize = self
+            .layers
             .iter()
             .flatten()
             .map(|layer| layer.bytes())
-            .sum()
+            .sum();
+        size_of::<Self>() + size_of_val(&self.layers[..]) + 2 * BLOCK_BYTES + layers
     }
 }
 
