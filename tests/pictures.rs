@@ -178,7 +178,7 @@ fn next_token_light() {
     picture(
         "next_token_light",
         next_token::show,
-        vec2(420.0, 600.0),
+        vec2(420.0, 640.0),
         false,
         Some(9),
     );
@@ -189,7 +189,7 @@ fn next_token_dark() {
     picture(
         "next_token_dark",
         next_token::show,
-        vec2(420.0, 600.0),
+        vec2(420.0, 640.0),
         true,
         Some(9),
     );
