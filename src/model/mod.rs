@@ -24,7 +24,7 @@ mod tensor_files;
 
 pub use bench::{BenchRecord, BenchResult, bare_read_ms, run_bench};
 pub use config::{Activation, Gpt2Config};
-pub use device::{ComputeDevice, DeviceChoice, DeviceKind};
+pub use device::{ComputeDevice, DeviceChoice, DeviceKind, leave_the_window_a_core};
 pub use error::ModelError;
 pub use gpt2::{Gpt2, LayerAttention, Logits, Pass, Record};
 pub use kv_cache::KvCache;
