@@ -11,8 +11,8 @@ mod window;
 
 mod bad_input;
 mod history;
-mod loop_panels;
 mod hub;
+mod loop_panels;
 mod models;
 mod panels;
 mod real_worker;

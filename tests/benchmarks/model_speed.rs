@@ -2,7 +2,7 @@
 //! 1 GB of memory, so it runs on request only:
 //!
 //! ```text
-//! cargo test --release --test model_speed -- --ignored --nocapture
+//! cargo bench --bench model_speed
 //! ```
 
 use std::{ops::ControlFlow, time::Instant};
@@ -29,9 +29,7 @@ fn fastest(times: &[f64]) -> f64 {
     times.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
-#[test]
-#[ignore = "measures; needs a quiet machine"]
-fn decoding_runs_at_the_speed_of_memory() {
+fn main() {
     let flex = ComputeDevice::flex();
     let source = ModelSource::Random(Gpt2Config::shape("gpt2").unwrap(), 1);
     let model = Gpt2::load(&source, &flex, &mut |_, _| ControlFlow::Continue(())).unwrap();
