@@ -1,13 +1,5 @@
 //! Speed of decoding on the CPU at GPT-2's size, as limits on ratios. Takes a quiet machine and
-<<<<<<<< HEAD:tests/benchmarks/model.rs
 //! 1 GB of memory: `cargo bench --bench model`
-========
-//! 1 GB of memory, so it runs on request only:
-//!
-//! ```text
-//! cargo bench --bench model_speed
-//! ```
->>>>>>>> disk:tests/benchmarks/model_speed.rs
 
 use std::{ops::ControlFlow, time::Instant};
 
