@@ -1,10 +1,14 @@
 //! Every layout in which a GPT-2 may lie on disk gives the numbers of the reference layout, which
 //! `model_parity` compares with transformers.
 
-use std::{collections::BTreeMap, fs};
+use std::{collections::BTreeMap, fs, ops::ControlFlow};
 
+use logitscope::{
+    model::{DeviceChoice, ModelSource},
+    worker::Engine,
+};
 use safetensors::Dtype;
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[path = "support/checkpoint.rs"]
 mod checkpoint;
@@ -170,4 +174,238 @@ fn shards_of_pytorch_files_are_put_together() {
         "pytorch_model.bin.index.json names the shard pytorch_model-00002-of-00002.bin, which is \
          missing from the folder; download it"
     );
+}
+
+/// The fixture with `rows` rows in its table, of which those past the 400th are `fill`.
+fn with_rows(rows: usize, fill: f32) -> Tensors {
+    let mut all = tensors();
+    let mut table = values(&all["wte.weight"]);
+    table.resize(rows * 48, fill);
+    all.insert("wte.weight".into(), f32s(&[rows, 48], table));
+    all
+}
+
+#[test]
+fn rows_past_the_vocabulary_are_padding_and_not_used() {
+    // Such a row's logit is far from those of the others: it would win or be lost among them.
+    for fill in [0.0, 100.0, f32::NAN] {
+        let folder = folder_with(&with_rows(448, fill));
+        let model = load(folder.path()).unwrap();
+        assert_eq!(model.config.vocab_size, 400);
+        assert_eq!(
+            model.notes,
+            ["config.json says 400 tokens, the token table has 448 rows: 400 are used"]
+        );
+        assert_eq!(logits(&model), reference());
+        let outside = model.forward(&[400], &mut model.new_cache(), &Default::default());
+        assert!(outside.is_err());
+    }
+
+    // A head of its own is padded likewise, with its bias.
+    let mut all = with_rows(448, 100.0);
+    all.insert("lm_head.weight".into(), all["wte.weight"].clone());
+    all.insert("lm_head.bias".into(), f32s(&[448], vec![0.0; 448]));
+    let folder = folder_with(&all);
+    assert_eq!(logits(&load(folder.path()).unwrap()), reference());
+
+    // Where config.json counts them in, they are tokens like all others.
+    let folder = folder_with(&with_rows(448, 0.0));
+    change_config(folder.path(), |config| {
+        config.insert("vocab_size".into(), json!(448));
+    });
+    let model = load(folder.path()).unwrap();
+    assert_eq!((model.config.vocab_size, model.notes.len()), (448, 0));
+    assert_eq!(logits(&model)[..400], reference());
+}
+
+#[test]
+fn rows_of_tokens_that_the_tokenizer_names_are_used() {
+    let folder = folder_with(&with_rows(448, 0.0));
+    fs::write(
+        folder.path().join("added_tokens.json"),
+        r#"{"<|pad|>": 400, "<|user|>": 401}"#,
+    )
+    .unwrap();
+    let (engine, info) = engine(&folder);
+    assert_eq!((engine.gpt2.config.vocab_size, info.vocab_size), (402, 402));
+    assert_eq!(info.tokenizer.encode("<|user|><|pad|>"), [401, 400]);
+    assert_eq!(info.tokenizer.named_tokens(), 402);
+}
+
+fn engine(folder: &tempfile::TempDir) -> (Engine, logitscope::worker::ModelInfo) {
+    Engine::load(
+        &ModelSource::Folder(folder.path().into()),
+        DeviceChoice::Cpu,
+        &mut |_, _| ControlFlow::Continue(()),
+    )
+    .unwrap()
+}
+
+#[test]
+fn tokens_without_a_row_are_not_tokens_of_the_model() {
+    let folder = copy("vocab-and-merges");
+    fs::write(folder.path().join("added_tokens.json"), r#"{"[PAD]": 400}"#).unwrap();
+    let (_, info) = engine(&folder);
+    let tokenizer = &info.tokenizer;
+    assert_eq!(
+        (tokenizer.named_tokens(), tokenizer.vocab_size()),
+        (401, 400)
+    );
+    assert_eq!(tokenizer.id_of("[PAD]"), None);
+    let ids = tokenizer.encode("a[PAD]");
+    assert!(ids.iter().all(|&id| id < 400), "{ids:?}");
+    assert_eq!(tokenizer.decode(&ids), "a[PAD]");
+
+    // Fewer rows than the base vocabulary: what is cut off is spelled in smaller tokens.
+    let small = tokenizer.for_table(300).unwrap();
+    for text in ["The cat sat on the mat", "東京 🙂", "the the the"] {
+        let ids = small.encode(text);
+        assert!(ids.iter().all(|&id| id < 300), "{ids:?}");
+        assert_eq!(small.decode(&ids), text);
+        assert_ne!(ids, tokenizer.encode(text));
+    }
+    assert!(small.find("the", 50).iter().all(|&id| id < 300));
+}
+
+#[test]
+fn end_of_text_comes_from_the_config_else_from_the_tokenizer() {
+    let folder = copy("vocab-and-merges");
+    assert_eq!(engine(&folder).1.end_of_text, Some(0));
+    change_config(folder.path(), |config| {
+        config.insert("eos_token_id".into(), json!(7));
+    });
+    assert_eq!(engine(&folder).1.end_of_text, Some(7));
+    change_config(folder.path(), |config| {
+        config.remove("eos_token_id");
+    });
+    assert_eq!(engine(&folder).1.end_of_text, Some(0));
+}
+
+#[test]
+fn vocab_and_merges_give_the_ids_of_tokenizer_json() {
+    let expected = fs::read_to_string(fixture("expected.json")).unwrap();
+    let expected: Value = serde_json::from_str(&expected).unwrap();
+    let folder = copy("vocab-and-merges");
+    let merges = folder.path().join("merges.txt");
+    let text = fs::read_to_string(&merges).unwrap();
+    assert!(text.starts_with("#version"));
+    let without_version = text.split_once('\n').unwrap().1.to_owned();
+    for variant in [text.clone(), without_version, text.replace('\n', "\r\n")] {
+        fs::write(&merges, variant).unwrap();
+        let tokenizer = engine(&folder).1.tokenizer;
+        assert_eq!(
+            (tokenizer.vocab_size(), tokenizer.end_of_text()),
+            (400, Some(0))
+        );
+        assert!(tokenizer.is_special(0) && tokenizer.is_byte_level());
+        for prompt in expected["prompts"].as_array().unwrap() {
+            let ids: Vec<u32> = serde_json::from_value(prompt["ids"].clone()).unwrap();
+            let text = prompt["text"].as_str().unwrap();
+            assert_eq!(tokenizer.encode(text), ids, "{text}");
+            assert_eq!(tokenizer.decode(&ids), text);
+        }
+    }
+
+    let special = r##"{"eos_token": {"content": "!"}, "pad_token": "?", "bos_token": "nowhere",
+        "additional_special_tokens": ["#"]}"##;
+    fs::write(folder.path().join("special_tokens_map.json"), special).unwrap();
+    let tokenizer = engine(&folder).1.tokenizer;
+    let marked = |id| tokenizer.is_special(id);
+    assert_eq!([1, 2, 3, 31].map(marked), [true, false, true, true]);
+    assert_eq!(tokenizer.vocab_size(), 400);
+}
+
+#[test]
+fn a_file_or_a_cache_folder_stands_for_its_model() {
+    let cache = tempfile::tempdir().unwrap();
+    let repository = cache.path().join("models--some-one--tiny");
+    let snapshot = repository.join("snapshots").join("0123abc");
+    fs::create_dir_all(&snapshot).unwrap();
+    for entry in fs::read_dir(fixture("vocab-and-merges")).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), snapshot.join(entry.file_name())).unwrap();
+    }
+    let picks = [
+        snapshot.clone(),
+        snapshot.join("model.safetensors"),
+        snapshot.join("config.json"),
+        repository.clone(),
+    ];
+    for pick in &picks {
+        assert_eq!(
+            logits(&load(pick).unwrap()),
+            reference(),
+            "{}",
+            pick.display()
+        );
+        let source = ModelSource::Folder(pick.clone());
+        assert_eq!(source.name(), "some-one/tiny", "{}", pick.display());
+        assert_eq!(Engine::tokenizer_of(&source).unwrap().vocab_size(), 400);
+    }
+    // Of several snapshots the one that refs/main names is meant.
+    fs::create_dir_all(repository.join("snapshots").join("ffff")).unwrap();
+    assert!(load(&repository).is_err());
+    fs::create_dir_all(repository.join("refs")).unwrap();
+    fs::write(repository.join("refs").join("main"), "0123abc\n").unwrap();
+    assert_eq!(logits(&load(&repository).unwrap()), reference());
+}
+
+#[test]
+fn without_a_config_published_widths_are_recognised() {
+    // One layer of distilgpt2's width: 768 wide means 12 heads in every published GPT-2.
+    let (d, v) = (768, 40);
+    let mut all = Tensors::new();
+    let mut add = |name: &str, shape: &[usize]| {
+        let count: usize = shape.iter().product();
+        let values = (0..count).map(|i| ((i * 7919 + name.len()) % 1000) as f32 * 1e-4 - 0.05);
+        all.insert(name.into(), f32s(shape, values));
+    };
+    add("wte.weight", &[v, d]);
+    add("wpe.weight", &[16, d]);
+    add("ln_f.weight", &[d]);
+    add("ln_f.bias", &[d]);
+    for (part, shape) in [
+        ("ln_1", vec![d]),
+        ("attn.c_attn", vec![d, 3 * d]),
+        ("attn.c_proj", vec![d, d]),
+        ("ln_2", vec![d]),
+        ("mlp.c_fc", vec![d, 96]),
+        ("mlp.c_proj", vec![96, d]),
+    ] {
+        add(&format!("h.0.{part}.weight"), &shape);
+        add(&format!("h.0.{part}.bias"), &shape[shape.len() - 1..]);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    write_safetensors(&folder.path().join("model.safetensors"), &all);
+    let model = load(folder.path()).unwrap();
+    let config = &model.config;
+    assert_eq!(
+        [
+            config.n_layer,
+            config.n_head,
+            config.n_embd,
+            config.n_inner,
+            config.n_ctx
+        ],
+        [1, 12, 768, 96, 16]
+    );
+    assert_eq!((config.vocab_size, config.tie_word_embeddings), (40, true));
+    assert!(model.notes[0].starts_with("config.json is missing: sizes taken"));
+}
+
+#[test]
+fn tying_may_be_said_and_done_both_ways() {
+    // A head of its own is used although config.json says that it is tied, and the other way
+    // round its absence is an error; see model_bad_input.
+    let mut all = tensors();
+    let doubled: Vec<f32> = values(&all["wte.weight"]).iter().map(|x| 2.0 * x).collect();
+    all.insert("lm_head.weight".into(), f32s(&[400, 48], doubled));
+    let expected: Vec<f32> = reference().iter().map(|z| 2.0 * z).collect();
+    for tied in [true, false] {
+        let folder = folder_with(&all);
+        change_config(folder.path(), |config| {
+            config.insert("tie_word_embeddings".into(), json!(tied));
+        });
+        assert_eq!(logits(&load(folder.path()).unwrap()), expected);
+    }
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use logitscope::model::{
-    ComputeDevice, Gpt2, Gpt2Config, ModelError, ModelSource, folder_tokenizer_json,
+    ComputeDevice, Gpt2, Gpt2Config, ModelError, ModelSource, folder_tokenizer_files,
 };
 use proptest::prelude::*;
 use safetensors::{Dtype, tensor::TensorView};
@@ -223,11 +223,16 @@ fn folders_without_a_model_say_what_is_missing() {
     fs::write(empty.path().join("notes.txt"), "not a model").unwrap();
     assert!(message(empty.path()).starts_with("FOLDER holds no GPT-2"));
     assert!(message(&empty.path().join("nowhere")).contains("FOLDER does not exist"));
-    assert!(message(&empty.path().join("notes.txt")).contains("FOLDER is not a folder"));
+    // A picked file stands for the folder that it lies in.
+    assert!(message(&empty.path().join("notes.txt")).contains(" holds no GPT-2: config.json"));
 
     let no_config = copy("safetensors");
     fs::remove_file(no_config.path().join("config.json")).unwrap();
-    assert!(message(no_config.path()).starts_with("FOLDER has weights but no config.json"));
+    assert_eq!(
+        message(no_config.path()),
+        "FOLDER has weights but no config.json, and the tensors do not tell n_head; copy the \
+         config.json that belongs to them into the folder"
+    );
 
     let no_weights = copy("safetensors");
     fs::remove_file(no_weights.path().join("model.safetensors")).unwrap();
@@ -236,15 +241,16 @@ fn folders_without_a_model_say_what_is_missing() {
 
 #[test]
 fn missing_tokenizers_say_what_is_there() {
-    let text = |folder: &Path| folder_tokenizer_json(folder).unwrap_err().to_string();
-    assert!(
-        folder_tokenizer_json(&fixture("safetensors"))
-            .unwrap()
-            .starts_with(b"{")
-    );
-    assert!(text(&fixture("vocab-and-merges")).contains("vocab.json and merges.txt but no"));
+    let text = |folder: &Path| folder_tokenizer_files(folder).unwrap_err().to_string();
     let empty = tempfile::tempdir().unwrap();
-    assert!(text(empty.path()).contains("has no tokenizer.json"));
+    assert!(text(empty.path()).contains("has no tokenizer.json, nor vocab.json with merges.txt"));
+    for (has, lacks) in [("vocab.json", "merges.txt"), ("merges.txt", "vocab.json")] {
+        let half = tempfile::tempdir().unwrap();
+        fs::write(half.path().join(has), "{}").unwrap();
+        assert!(text(half.path()).ends_with(&format!(
+            "has {has} but no {lacks}; copy the {lacks} that belongs to the model into the folder"
+        )));
+    }
 }
 
 #[test]

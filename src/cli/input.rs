@@ -107,9 +107,11 @@ pub fn ids(argument: &str) -> Result<Vec<u32>, CliError> {
 /// # Errors
 /// As [`Engine::load`].
 pub fn engine(source: &ModelSource, device: DeviceChoice) -> Result<(Engine, ModelInfo), CliError> {
-    Ok(Engine::load(source, device, &mut |_, _| {
-        ControlFlow::Continue(())
-    })?)
+    let (engine, info) = Engine::load(source, device, &mut |_, _| ControlFlow::Continue(()))?;
+    for note in &engine.gpt2.notes {
+        eprintln!("note: {note}");
+    }
+    Ok((engine, info))
 }
 
 /// The prompt's ids; an empty prompt is a lone end-of-text.

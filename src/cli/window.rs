@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{CliError, Global};
-use crate::{app::App, store::Store, worker::WorkerHandle};
+use crate::{app::App, model::leave_the_window_a_core, store::Store, worker::WorkerHandle};
 
 /// Opens the window and stays until it is closed.
 pub fn open(global: &Global) -> ExitCode {
@@ -16,6 +16,7 @@ pub fn open(global: &Global) -> ExitCode {
         Ok(model) => model,
         Err(error) => return fail(&error),
     };
+    leave_the_window_a_core();
     let options = eframe::NativeOptions {
         viewport: egui::ViewportBuilder::default()
             .with_title("Logitscope")

@@ -52,6 +52,16 @@ impl fmt::Display for DeviceChoice {
     }
 }
 
+/// Keeps one core of this machine out of the CPU backend, for a window that has to answer within a frame while the
+/// model computes. Has an effect only before the first computation of the process; a single core stays in use.
+pub fn leave_the_window_a_core() {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    // An earlier computation has started its threads already: then they stay.
+    let _ = rayon::ThreadPoolBuilder::new()
+        .num_threads((cores - 1).max(1))
+        .build_global();
+}
+
 /// Which backend a [`ComputeDevice`] uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceKind {

@@ -10,12 +10,13 @@ use std::path::PathBuf;
 pub enum ModelError {
     #[error("{} does not exist; choose a folder that holds config.json and model.safetensors", .0.display())]
     NoFolder(PathBuf),
-    #[error("{} is not a folder; choose the folder that holds config.json and model.safetensors", .0.display())]
-    NotAFolder(PathBuf),
     #[error("{} holds no GPT-2: config.json and the weights (model.safetensors or pytorch_model.bin) are both missing; choose a folder in Hugging Face layout", .0.display())]
     NoModel(PathBuf),
-    #[error("{} has weights but no config.json; copy the config.json that belongs to them into the folder", .0.display())]
-    NoConfig(PathBuf),
+    #[error(
+        "{} has weights but no config.json, and the tensors do not tell {key}; copy the config.json \
+         that belongs to them into the folder", folder.display()
+    )]
+    NoConfig { folder: PathBuf, key: &'static str },
     #[error("{} has a config.json but neither model.safetensors nor pytorch_model.bin; copy the weights into the folder", .0.display())]
     NoWeights(PathBuf),
     #[error("{} has the shard {shard} but no {index}; download that file too", folder.display())]
@@ -24,13 +25,17 @@ pub enum ModelError {
         index: &'static str,
         shard: String,
     },
-    #[error("{} has no tokenizer.json; copy the tokenizer.json that belongs to the model into the folder", .0.display())]
-    NoTokenizer(PathBuf),
     #[error(
-        "{} has vocab.json and merges.txt but no tokenizer.json, and those two cannot be read yet; \
-         save the tokenizer once more with transformers, which also writes tokenizer.json", .0.display()
+        "{} has no tokenizer.json, nor vocab.json with merges.txt; copy the tokenizer that belongs to \
+         the model into the folder", .0.display()
     )]
-    OnlyVocabAndMerges(PathBuf),
+    NoTokenizer(PathBuf),
+    #[error("{} has {has} but no {lacks}; copy the {lacks} that belongs to the model into the folder", folder.display())]
+    HalfTokenizer {
+        folder: PathBuf,
+        has: &'static str,
+        lacks: &'static str,
+    },
     #[error("cannot read {}: {source}", path.display())]
     Io {
         path: PathBuf,

@@ -75,6 +75,8 @@ pub struct LayerAttention {
 #[derive(Debug)]
 pub struct Gpt2 {
     pub config: Gpt2Config,
+    /// What was done to make the files fit, one sentence each; empty for most models.
+    pub notes: Vec<String>,
     pub(crate) network: Network,
     pub(crate) device: Device,
     /// Largest tensor a kernel of the device may bind.

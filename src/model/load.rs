@@ -1,10 +1,9 @@
 //! From a model source to a network on a device, one tensor at a time.
 //!
-//! Owns the list of tensors a GPT-2 has, what may be ignored, and how each is laid out on the
-//! device. Every name, shape and type is checked before the first weight is read. Runs on the
-//! worker's thread; `progress` is called between pieces of about a megabyte and may cancel.
+//! Owns how each tensor is laid out on the device; `survey` checks every name, shape and type before
+//! the first weight is read. Runs on the worker's thread; `progress` is called between pieces of about a megabyte and may cancel.
 
-use std::{collections::HashSet, ops::ControlFlow};
+use std::ops::ControlFlow;
 
 use burn::{
     module::{Param, ParamId},
@@ -19,7 +18,8 @@ use super::{
     gpt2::Gpt2,
     layers::{Attention, Block, Conv1d, LayerNorm, Mlp, Network, ShardedTable},
     random_weights::random_values,
-    source::{BUILT_IN_WEIGHTS, ModelSource, source_config},
+    source::{BUILT_IN_WEIGHTS, ModelSource, folder_config, model_folder, source_config},
+    survey::{fit_vocabulary, survey},
     tensor_files::TensorFiles,
 };
 
@@ -33,19 +33,35 @@ impl Gpt2 {
         device: &ComputeDevice,
         progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<Self, ModelError> {
-        let config = source_config(source)?;
-        check_device(&config, device)?;
-        let weights = match source {
-            ModelSource::BuiltIn => Weights::Files(TensorFiles::from_bytes(
-                "the built-in model",
-                BUILT_IN_WEIGHTS,
-            )?),
-            ModelSource::Folder(folder) => Weights::Files(TensorFiles::open_folder(folder)?),
-            ModelSource::Random(_, seed) => Weights::Random {
-                seed: *seed,
-                tensors: 0,
-            },
+        let mut notes = Vec::new();
+        let (config, weights) = match source {
+            ModelSource::BuiltIn => {
+                let files = TensorFiles::from_bytes("the built-in model", BUILT_IN_WEIGHTS)?;
+                (source_config(source)?, Weights::Files(files))
+            }
+            ModelSource::Folder(path) => {
+                let folder = model_folder(path);
+                let (mut config, note) = folder_config(&folder)?;
+                notes.extend(note);
+                let files = TensorFiles::open_folder(&folder)?;
+                notes.extend(
+                    files
+                        .strays
+                        .iter()
+                        .map(|stray| format!("{stray} is named by no index and was not read")),
+                );
+                notes.extend(fit_vocabulary(&mut config, &files, &folder));
+                (config, Weights::Files(files))
+            }
+            ModelSource::Random(_, seed) => {
+                let weights = Weights::Random {
+                    seed: *seed,
+                    tensors: 0,
+                };
+                (source_config(source)?, weights)
+            }
         };
+        check_device(&config, device)?;
         let mut loader = Loader {
             weights,
             config: &config,
@@ -59,9 +75,13 @@ impl Gpt2 {
             progress,
         };
         let own_head = loader.survey()?;
+        if loader.linear {
+            notes.push("the matrices lie as [out, in] and were transposed".into());
+        }
         let network = loader.network(own_head)?;
         Ok(Self {
             config,
+            notes,
             network,
             device: device.burn.clone(),
             binding_limit: device.max_storage_binding_bytes,
@@ -118,45 +138,14 @@ impl Loader<'_> {
     /// Check every tensor of the files against the config before reading any. Returns whether the
     /// model has a head of its own.
     fn survey(&mut self) -> Result<bool, ModelError> {
-        let wanted = tensor_list(self.config);
         let Weights::Files(files) = &self.weights else {
             self.total = 4 * self.config.parameters();
             return Ok(!self.config.tie_word_embeddings);
         };
-        let known: HashSet<&str> = wanted.iter().map(|(name, _)| name.as_str()).collect();
-        for name in files.names() {
-            let known = known.contains(name)
-                || matches!(name, "lm_head.weight" | "lm_head.bias")
-                || is_mask(name, self.config.n_layer);
-            if !known {
-                return Err(ModelError::UnknownTensor {
-                    file: files.file_of(name),
-                    name: name.into(),
-                });
-            }
-        }
-        self.linear = has_linear_weights(files, self.config)?;
-        for (name, shape) in &wanted {
-            let stored: Vec<usize> = if self.linear && is_matrix(name) {
-                shape.iter().rev().copied().collect()
-            } else {
-                shape.clone()
-            };
-            files.check(name, &stored)?;
-            self.total += files.bytes_of(name);
-        }
-        let head_shape = [self.config.vocab_size, self.config.n_embd];
-        let mut own_head = !self.config.tie_word_embeddings;
-        if own_head || files.contains("lm_head.weight") {
-            files.check("lm_head.weight", &head_shape)?;
-            self.total += files.bytes_of("lm_head.weight");
-            own_head = true;
-        }
-        if files.contains("lm_head.bias") {
-            files.check("lm_head.bias", &head_shape[..1])?;
-            self.total += files.bytes_of("lm_head.bias");
-        }
-        Ok(own_head)
+        let survey = survey(files, self.config)?;
+        self.total = survey.bytes;
+        self.linear = survey.linear;
+        Ok(survey.own_head)
     }
 
     fn network(&mut self, own_head: bool) -> Result<Network, ModelError> {
@@ -313,96 +302,6 @@ impl Loader<'_> {
         }
         Ok(values)
     }
-}
-
-/// Every tensor a GPT-2 of these sizes has beside its head, with its shape in the file.
-fn tensor_list(config: &Gpt2Config) -> Vec<(String, Vec<usize>)> {
-    let &Gpt2Config {
-        vocab_size,
-        n_ctx,
-        n_embd,
-        n_inner,
-        ..
-    } = config;
-    let mut list = vec![
-        ("wte.weight".to_owned(), vec![vocab_size, n_embd]),
-        ("wpe.weight".to_owned(), vec![n_ctx, n_embd]),
-    ];
-    for layer in 0..config.n_layer {
-        let mut add = |part: &str, shape: &[usize]| {
-            list.push((format!("h.{layer}.{part}.weight"), shape.to_vec()));
-            // A bias is as long as the weight's last axis.
-            list.push((
-                format!("h.{layer}.{part}.bias"),
-                shape[shape.len() - 1..].to_vec(),
-            ));
-        };
-        add("ln_1", &[n_embd]);
-        add("attn.c_attn", &[n_embd, 3 * n_embd]);
-        add("attn.c_proj", &[n_embd, n_embd]);
-        add("ln_2", &[n_embd]);
-        add("mlp.c_fc", &[n_embd, n_inner]);
-        add("mlp.c_proj", &[n_inner, n_embd]);
-    }
-    list.push(("ln_f.weight".to_owned(), vec![n_embd]));
-    list.push(("ln_f.bias".to_owned(), vec![n_embd]));
-    list
-}
-
-/// Whether `name` is one of a block's four matrices.
-fn is_matrix(name: &str) -> bool {
-    name.strip_prefix("h.").is_some_and(|rest| {
-        [".c_attn.weight", ".c_proj.weight", ".c_fc.weight"]
-            .iter()
-            .any(|part| rest.ends_with(part))
-    })
-}
-
-/// Whether the matrices lie as `[out, in]`, which other trainers write, and not as GPT-2's
-/// `[in, out]`.
-///
-/// `attn.c_proj` is square and cannot tell; `attn.c_attn` never is. All that can tell must agree.
-fn has_linear_weights(files: &TensorFiles, config: &Gpt2Config) -> Result<bool, ModelError> {
-    let mut first: Option<(bool, String)> = None;
-    for (name, shape) in tensor_list(config) {
-        let [rows, columns] = shape[..] else { continue };
-        let Some(&[stored_rows, stored_columns]) = files.shape(&name) else {
-            continue;
-        };
-        if !is_matrix(&name) || rows == columns {
-            continue;
-        }
-        let linear = match (stored_rows, stored_columns) {
-            stored if stored == (rows, columns) => false,
-            stored if stored == (columns, rows) => true,
-            // The check against the config names this one.
-            _ => continue,
-        };
-        match &first {
-            None => first = Some((linear, name)),
-            Some((seen, _)) if *seen == linear => {}
-            Some((_, other)) => {
-                return Err(ModelError::MixedLayout {
-                    file: files.file_of(&name),
-                    name,
-                    other: other.clone(),
-                });
-            }
-        }
-    }
-    Ok(first.is_some_and(|(linear, _)| linear))
-}
-
-/// `h.N.attn.bias` and `h.N.attn.masked_bias`: the causal mask that old checkpoints carry along.
-fn is_mask(name: &str, n_layer: usize) -> bool {
-    let Some((layer, part)) = name
-        .strip_prefix("h.")
-        .and_then(|rest| rest.split_once('.'))
-    else {
-        return false;
-    };
-    matches!(part, "attn.bias" | "attn.masked_bias")
-        && layer.parse::<usize>().is_ok_and(|layer| layer < n_layer)
 }
 
 /// `[rows, columns]` to `[columns, rows]`, in tiles that stay in the cache, by all threads.

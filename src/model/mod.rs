@@ -10,6 +10,8 @@ mod cpu_kernels;
 mod device;
 mod error;
 mod gpt2;
+mod infer_config;
+mod known_answer;
 mod kv_cache;
 mod layers;
 mod load;
@@ -20,13 +22,17 @@ mod random_weights;
 mod safetensors_header;
 mod self_check;
 mod source;
+mod survey;
 mod tensor_files;
 
 pub use bench::{BenchRecord, BenchResult, bare_read_ms, run_bench};
 pub use config::{Activation, Gpt2Config};
-pub use device::{ComputeDevice, DeviceChoice, DeviceKind};
+pub use device::{ComputeDevice, DeviceChoice, DeviceKind, leave_the_window_a_core};
 pub use error::ModelError;
 pub use gpt2::{Gpt2, LayerAttention, Logits, Pass, Record};
 pub use kv_cache::KvCache;
 pub use self_check::{CheckRow, Outcome, self_check, self_check_loaded};
-pub use source::{ModelSource, built_in_tokenizer_json, folder_tokenizer_json, source_config};
+pub(crate) use source::model_folder;
+pub use source::{
+    ModelSource, TokenizerFiles, built_in_tokenizer_json, folder_tokenizer_files, source_config,
+};

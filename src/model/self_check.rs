@@ -9,6 +9,7 @@ use super::{
     device::{ComputeDevice, DeviceKind},
     error::ModelError,
     gpt2::{Gpt2, Logits, Pass, Record},
+    known_answer::known_answer,
     source::ModelSource,
 };
 
@@ -52,13 +53,17 @@ pub struct CheckRow {
 pub fn self_check(source: &ModelSource) -> Vec<CheckRow> {
     let cached = |device: &str| format!("{device}: cached equals uncached");
     let mut rows = Vec::new();
-    let cpu = match Numbers::compute(source, &ComputeDevice::flex()) {
-        Ok(numbers) => numbers,
+    let go_on = &mut |_, _| ControlFlow::Continue(());
+    let computed = Gpt2::load(source, &ComputeDevice::flex(), go_on)
+        .and_then(|model| Ok((Numbers::of(&model)?, known_row(&model, source))));
+    let (cpu, known) = match computed {
+        Ok(computed) => computed,
         Err(error) => {
             rows.push(failed(cached("CPU"), &error));
             return rows;
         }
     };
+    rows.extend(known);
     rows.push(cpu.compare_cached(cached("CPU")));
 
     let equal = "GPU equals CPU".to_owned();
@@ -116,6 +121,14 @@ pub fn self_check_loaded(
         });
     }
     rows
+}
+
+/// Random weights have no answer to know.
+fn known_row(model: &Gpt2, source: &ModelSource) -> Option<CheckRow> {
+    match source {
+        ModelSource::Folder(_) => known_answer(model, &source.name()),
+        _ => None,
+    }
 }
 
 fn failed(name: String, error: &ModelError) -> CheckRow {

@@ -70,6 +70,8 @@ struct OneFile {
 pub(crate) struct TensorFiles {
     files: Vec<OneFile>,
     entries: BTreeMap<String, Entry>,
+    /// Weight files of the folder that no index names and that were therefore not opened.
+    pub strays: Vec<String>,
     buffer: Vec<u8>,
 }
 
@@ -98,7 +100,7 @@ impl TensorFiles {
                 return Self::open_shards(folder, index, &path);
             }
         }
-        match first_shard(folder) {
+        match shards_in(folder).into_iter().next() {
             Some(shard) => Err(ModelError::NoIndex {
                 folder: folder.into(),
                 index: INDEX[usize::from(shard.ends_with(".bin"))],
@@ -121,6 +123,7 @@ impl TensorFiles {
         Self {
             files: Vec::new(),
             entries: BTreeMap::new(),
+            strays: Vec::new(),
             buffer: Vec::new(),
         }
     }
@@ -148,6 +151,11 @@ impl TensorFiles {
             }
             files.add(shard.clone(), &path)?;
         }
+        let same_format = |name: &String| name.ends_with(".bin") == index.starts_with("pytorch");
+        files.strays = shards_in(folder);
+        files
+            .strays
+            .retain(|name| same_format(name) && !shards.contains(name));
         for (name, shard) in &weight_map {
             let held = files
                 .entries
@@ -341,17 +349,19 @@ impl TensorFiles {
     }
 }
 
-/// The first file in `folder` that is named like a shard.
-fn first_shard(folder: &Path) -> Option<String> {
-    let names = std::fs::read_dir(folder).ok()?;
-    let shards = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    shards
+/// The files in `folder` that are named like shards, in order.
+fn shards_in(folder: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(folder).into_iter().flatten();
+    let names = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut shards: Vec<String> = names
         .filter(|name| {
-            let starts = |start| name.starts_with(start) && name.contains("-of-");
-            starts("model-") && name.ends_with(".safetensors")
-                || starts("pytorch_model-") && name.ends_with(".bin")
+            name.contains("-of-")
+                && (name.starts_with("model-") && name.ends_with(".safetensors")
+                    || name.starts_with("pytorch_model-") && name.ends_with(".bin"))
         })
-        .min()
+        .collect();
+    shards.sort();
+    shards
 }
 
 /// Checkpoints saved from `GPT2LMHeadModel` prefix every tensor but the head.

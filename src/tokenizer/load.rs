@@ -35,6 +35,9 @@ pub enum TokenizerError {
     /// The crate panicked.
     #[error("the tokenizer cannot be used: the tokenizers library failed on it ({0})")]
     Failed(String),
+    /// A file beside tokenizer.json or in place of it.
+    #[error("the tokenizer cannot be read: {file}: {problem}")]
+    File { file: &'static str, problem: String },
     #[error("the tokenizer cannot be used: its vocabulary is empty")]
     Empty,
     #[error("the tokenizer cannot be used: token {token:?} has id {id}, and ids above {} are not supported", MAX_VOCAB - 1)]
@@ -42,8 +45,34 @@ pub enum TokenizerError {
 }
 
 pub(super) fn load(bytes: &[u8]) -> Result<Inner, TokenizerError> {
-    // The crate has `expect`s in its deserialisation. Nothing of it outlives a panic here.
-    catch_unwind(AssertUnwindSafe(|| build(bytes))).unwrap_or_else(|panic| {
+    guarded(|| build(bytes))
+}
+
+/// `whole` for a table of `rows` rows, fewer than it has tokens.
+pub(super) fn without_tokens_past(whole: &Inner, rows: usize) -> Result<Inner, TokenizerError> {
+    guarded(|| {
+        let unreadable = |e: &dyn std::fmt::Display| TokenizerError::Unreadable(e.to_string());
+        let mut json = serde_json::to_value(&whole.encoder).map_err(|e| unreadable(&e))?;
+        if let Some(added) = json["added_tokens"].as_array_mut() {
+            added.retain(|token| token["id"].as_u64().is_none_or(|id| id < rows as u64));
+        }
+        let mut inner = build(json.to_string().as_bytes())?;
+        inner.named = whole.named;
+        inner.pieces.truncate(rows);
+        let inside = |id: &u32| (*id as usize) < rows;
+        inner.special.retain(inside);
+        inner.byte_ids = inner.byte_ids.map(|id| id.filter(inside));
+        inner.end_of_text = inner.end_of_text.filter(inside);
+        if inner.pieces.iter().all(Option::is_none) {
+            return Err(TokenizerError::Empty);
+        }
+        Ok(inner)
+    })
+}
+
+/// The crate has `expect`s in its deserialisation. Nothing of it outlives a panic here.
+fn guarded(make: impl FnOnce() -> Result<Inner, TokenizerError>) -> Result<Inner, TokenizerError> {
+    catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|panic| {
         let message = panic
             .downcast_ref::<String>()
             .map(String::as_str)
@@ -115,6 +144,7 @@ fn build(bytes: &[u8]) -> Result<Inner, TokenizerError> {
         (pieces[id as usize].as_deref() == Some(&[byte])).then_some(id)
     });
     Ok(Inner {
+        named: pieces.len(),
         continuation: without_prefix_space(&encoder),
         encoder,
         pieces,

@@ -30,6 +30,7 @@ mod label;
 mod layout;
 mod load;
 mod stream;
+mod vocab_and_merges;
 
 #[cfg(test)]
 mod tests;
@@ -42,6 +43,7 @@ pub use edit::Edit;
 pub use layout::{Placeholder, TextLayout};
 pub use load::TokenizerError;
 pub use stream::StreamDecoder;
+pub use vocab_and_merges::VocabAndMerges;
 
 /// A loaded tokenizer. Cloning is cheap.
 #[derive(Clone)]
@@ -59,6 +61,8 @@ struct Inner {
     /// The token that is exactly this byte, in byte-level and byte-fallback vocabularies.
     byte_ids: [Option<u32>; 256],
     end_of_text: Option<u32>,
+    /// Ids that the files name; more than `pieces` where the model's table has fewer rows.
+    named: usize,
     byte_level: bool,
     /// The space before the first token is the tokenizer's own and not shown.
     strip_first: bool,
@@ -85,6 +89,34 @@ impl Tokenizer {
         load::load(bytes).map(|inner| Self {
             inner: Arc::new(inner),
         })
+    }
+
+    /// Loads `vocab.json` with `merges.txt` and what may lie beside them.
+    ///
+    /// # Errors
+    /// As [`Self::from_json`]; the sentence names the file.
+    pub fn from_vocab_and_merges(files: &VocabAndMerges<'_>) -> Result<Self, TokenizerError> {
+        Self::from_json(&vocab_and_merges::to_json(files)?)
+    }
+
+    /// The same tokenizer for a model whose table has `rows` rows: tokens past them, which such a
+    /// model cannot read, are neither recognised nor found. Text that contains them is spelled in
+    /// other tokens.
+    ///
+    /// # Errors
+    /// Where the rest is no tokenizer.
+    pub fn for_table(&self, rows: usize) -> Result<Self, TokenizerError> {
+        if self.vocab_size() <= rows {
+            return Ok(self.clone());
+        }
+        load::without_tokens_past(&self.inner, rows).map(|inner| Self {
+            inner: Arc::new(inner),
+        })
+    }
+
+    /// How many ids the files name, whether the model has rows for them or not.
+    pub fn named_tokens(&self) -> usize {
+        self.inner.named
     }
 
     /// The largest id plus 1.
@@ -121,7 +153,7 @@ impl Tokenizer {
             return Vec::new();
         }
         if let Some(ids) = try_encode(encoder, text) {
-            return ids;
+            return self.within_table(encoder, ids);
         }
         if self.inner.byte_level {
             return text
@@ -133,6 +165,32 @@ impl Tokenizer {
         text.chars()
             .filter_map(|c| try_encode(encoder, c.encode_utf8(&mut buffer)))
             .flatten()
+            .filter(|&id| (id as usize) < self.vocab_size())
+            .collect()
+    }
+
+    /// Spells tokens past the model's table in single bytes; what has none is left out.
+    fn within_table(&self, encoder: &tokenizers::Tokenizer, ids: Vec<u32>) -> Vec<u32> {
+        let rows = self.vocab_size();
+        if ids.iter().all(|&id| (id as usize) < rows) {
+            return ids;
+        }
+        let spelled = |id: u32| {
+            let bytes = encoder.id_to_token(id).map(|t| byte_level::unspell(&t));
+            let bytes = bytes.filter(|_| self.inner.byte_level).unwrap_or_default();
+            bytes
+                .into_iter()
+                .filter_map(|byte| self.inner.byte_ids[usize::from(byte)])
+                .collect()
+        };
+        ids.into_iter()
+            .flat_map(|id| {
+                if (id as usize) < rows {
+                    vec![id]
+                } else {
+                    spelled(id)
+                }
+            })
             .collect()
     }
 
@@ -184,13 +242,14 @@ impl Tokenizer {
 
     /// The id of a token, written as the vocabulary does (`Ġthe`) or as its text (` the`).
     pub fn id_of(&self, token: &str) -> Option<u32> {
-        self.inner.encoder.token_to_id(token).or_else(|| {
+        let id = self.inner.encoder.token_to_id(token).or_else(|| {
             let spelled = self
                 .inner
                 .byte_level
                 .then(|| byte_level::spell(token.as_bytes()))?;
             self.inner.encoder.token_to_id(&spelled)
-        })
+        });
+        id.filter(|&id| (id as usize) < self.vocab_size())
     }
 
     /// The token that ends a text: `<|endoftext|>`, else `</s>`, `<eos>` or another usual name.

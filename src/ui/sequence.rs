@@ -27,6 +27,9 @@ pub struct SequenceState {
     /// The selection that was last scrolled to.
     #[serde(skip)]
     scrolled_to: Option<usize>,
+    /// The pointer was on a row in the last frame.
+    #[serde(skip)]
+    hovering: bool,
 }
 
 impl SequenceState {
@@ -214,6 +217,10 @@ fn rows(ui: &mut Ui, ctx: &mut PanelContext, state: &mut SequenceState, range: (
             ctx.theme.dim,
         );
     }
+    // What this panel has set it also takes back, when the pointer leaves.
+    if std::mem::take(&mut state.hovering) {
+        ctx.panels.hovered_token = None;
+    }
     let moved = state.scrolled_to != Some(session.selected());
     state.scrolled_to = Some(session.selected());
     ScrollArea::vertical()
@@ -301,6 +308,7 @@ impl Row {
         }
         if response.hovered() {
             ctx.panels.hovered_token = Some(self.index);
+            state.hovering = true;
         }
         response.on_hover_text(name);
     }

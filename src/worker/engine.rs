@@ -8,11 +8,11 @@ use super::{Control, Event, Live, ModelInfo, RunRequest, StopReason, stops::Stop
 use crate::{
     model::{
         ComputeDevice, DeviceChoice, Gpt2, KvCache, Logits, ModelError, ModelSource, Record,
-        built_in_tokenizer_json, folder_tokenizer_json,
+        TokenizerFiles, built_in_tokenizer_json, folder_tokenizer_files, model_folder,
     },
     prediction::{LogitsRow, PassTiming, Phase, Prediction},
     sampling::select,
-    tokenizer::{Tokenizer, TokenizerError},
+    tokenizer::{Tokenizer, TokenizerError, VocabAndMerges},
 };
 
 /// Most tokens that one prefill pass takes: its logits stay below WebGPU's storage-binding limit.
@@ -95,8 +95,8 @@ impl Engine {
         (mut engine, started): (Self, Instant),
         source: &ModelSource,
     ) -> Result<(Self, ModelInfo), EngineError> {
-        let tokenizer = Self::tokenizer_of(source)?;
         let config = &engine.gpt2.config;
+        let tokenizer = Self::tokenizer_of(source)?.for_table(config.vocab_size)?;
         let in_table = |id: &u32| (*id as usize) < config.vocab_size;
         engine.end_of_text = config
             .eos_token_id
@@ -129,7 +129,20 @@ impl Engine {
     pub fn tokenizer_of(source: &ModelSource) -> Result<Tokenizer, EngineError> {
         Ok(match source {
             ModelSource::BuiltIn => Tokenizer::from_json(built_in_tokenizer_json())?,
-            ModelSource::Folder(folder) => Tokenizer::from_json(&folder_tokenizer_json(folder)?)?,
+            ModelSource::Folder(folder) => match folder_tokenizer_files(folder)? {
+                TokenizerFiles::Json(json) => Tokenizer::from_json(&json)?,
+                TokenizerFiles::VocabAndMerges {
+                    vocab,
+                    merges,
+                    added_tokens,
+                    special_tokens_map,
+                } => Tokenizer::from_vocab_and_merges(&VocabAndMerges {
+                    vocab: &vocab,
+                    merges: &merges,
+                    added_tokens: added_tokens.as_deref(),
+                    special_tokens_map: special_tokens_map.as_deref(),
+                })?,
+            },
             ModelSource::Random(..) => return Err(EngineError::NoTokenizer),
         })
     }
@@ -400,8 +413,9 @@ impl ModelSource {
     }
 }
 
-fn folder_name(folder: &Path) -> String {
-    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+fn folder_name(path: &Path) -> String {
+    let folder = model_folder(path);
+    let folder = folder.canonicalize().unwrap_or(folder);
     if let Some(name) = crate::hub::snapshot_name(&folder) {
         return name;
     }

@@ -198,6 +198,7 @@ fn main() -> ExitCode {
     let (handle, commands, events) = WorkerHandle::scripted();
     let (wake, wakes) = channel();
     let stop = Arc::new(AtomicBool::new(false));
+    logitscope::model::leave_the_window_a_core();
     let threads = {
         let (to_worker, to_hand, stop) = (wake.clone(), wake, stop.clone());
         let stop_hand = stop.clone();

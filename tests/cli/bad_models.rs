@@ -119,14 +119,19 @@ fn a_tokenizer_that_cannot_be_read_is_said_to_be_the_tokenizer() {
 }
 
 #[test]
-fn a_file_where_a_folder_should_be_is_refused() {
-    let file = model().join("config.json");
-    let refused = run_model(&file, &["generate", "--prompt", "a"]);
-    assert!(
-        refused.refused().contains("is not a folder"),
-        "{}",
-        refused.stderr
-    );
+fn a_file_of_a_model_stands_for_its_folder() {
+    let [file, folder] = [model().join("config.json"), model()].map(|path| {
+        let command = [
+            "generate",
+            "--prompt",
+            "a",
+            "--max-new-tokens",
+            "3",
+            "--greedy",
+        ];
+        run_model(&path, &command).succeeded().stdout
+    });
+    assert_eq!(file, folder);
 }
 
 #[test]

@@ -1,8 +1,6 @@
 //! What is uploaded when, and where it lies.
 
-use logitscope::heatmap::{
-    Heads, Heatmap, Picture, Shape, WallTexture, cividis, store::PAGE_WORDS,
-};
+use logitscope::heatmap::{Heads, Heatmap, Picture, Shape, cividis};
 
 use crate::stage::*;
 
@@ -194,69 +192,4 @@ fn a_change_of_branch_is_spread_over_frames() {
     let drawn = gpu.draw(&heatmap, &picture);
     let expected = half::f16::from_f32(weights(0, rows - 1).0[17]).to_f32();
     assert!(close(drawn[(17, rows - 1)], rgb(cividis(expected))));
-}
-
-/// UI-thread CPU time of a decode step's upload and the wall's draw call, 144 heads at 512 tokens. Prints only:
-/// shared machines are too uneven for a limit here.
-#[test]
-#[ignore = "a measurement; run with --ignored --nocapture"]
-fn cost_of_a_step() {
-    let Some(gpu) = gpu() else { return };
-    let shape = Shape {
-        n_layer: 12,
-        n_head: 12,
-    };
-    let filler = |query: usize| {
-        Some(row_of(shape, query, |_, query| {
-            (vec![0.25; query + 1], 0.0)
-        }))
-    };
-    let mut record: Vec<_> = (0..512).map(filler).collect();
-    let mut heatmap = gpu.heatmap();
-    let frames = sync_all(&mut heatmap, shape, &record);
-    println!(
-        "first upload of 512 rows: {frames} frames, {} MiB on the device",
-        heatmap.store.bytes() >> 20
-    );
-    let mut wall_texture = WallTexture::new(&heatmap);
-    let mut slot = heatmap.slot();
-    let mut times = Vec::new();
-    for step in 512..562 {
-        record.push(filler(step));
-        let start = std::time::Instant::now();
-        sync(&mut heatmap, shape, 0, &record);
-        let uploaded = start.elapsed();
-        wall_texture.refresh(&heatmap, &wall(shape, step + 1, 14));
-        let picture = one(
-            shape,
-            Heads {
-                first: 0,
-                count: 1,
-                step: 1,
-            },
-            step + 1,
-            1,
-        );
-        heatmap.callback(&mut slot, &picture, [0.0, 0.0]);
-        let asked = start.elapsed();
-        gpu.device
-            .poll(wgpu::PollType::wait_indefinitely())
-            .unwrap();
-        if step == 512 {
-            println!(
-                "the first wall: drawn in {:.1} ms",
-                start.elapsed().as_secs_f64() * 1e3
-            );
-        }
-        times.push((asked, uploaded, start.elapsed()));
-    }
-    times.sort();
-    let (all, upload, drawn) = times[times.len() / 2];
-    println!(
-        "a step: {:.3} ms, of which the upload {:.3} ms; drawn after {:.1} ms",
-        all.as_secs_f64() * 1e3,
-        upload.as_secs_f64() * 1e3,
-        drawn.as_secs_f64() * 1e3
-    );
-    assert_eq!(PAGE_WORDS * 4, 64 << 20);
 }

@@ -129,31 +129,53 @@ pub fn state_dict_pickle(
     strides: &BTreeMap<&str, Vec<usize>>,
     legacy: bool,
 ) -> Vec<u8> {
-    let mut out = vec![0x80, 2];
-    out.extend(b"ccollections\nOrderedDict\n)R(");
-    for (key, (name, (dtype, shape, data))) in tensors.iter().enumerate() {
-        text(&mut out, name);
-        out.extend(b"ctorch._utils\n_rebuild_tensor_v2\n((");
-        text(&mut out, "storage");
+    let parts = tensors.iter().map(|(name, (dtype, shape, data))| {
         let class = match dtype {
             Dtype::F32 => "FloatStorage",
             Dtype::F16 => "HalfStorage",
             Dtype::F64 => "DoubleStorage",
             other => panic!("no storage for {other:?}"),
         };
-        out.extend(format!("ctorch\n{class}\n").bytes());
+        let by_rows = || {
+            (0..shape.len())
+                .map(|axis| shape[axis + 1..].iter().product())
+                .collect()
+        };
+        Part {
+            name,
+            class,
+            count: data.len() * 8 / dtype.bitsize(),
+            shape,
+            strides: strides.get(name.as_str()).cloned().unwrap_or_else(by_rows),
+        }
+    });
+    pickle(parts, legacy)
+}
+
+struct Part<'a> {
+    name: &'a str,
+    class: &'a str,
+    count: usize,
+    shape: &'a [usize],
+    strides: Vec<usize>,
+}
+
+fn pickle<'a>(parts: impl Iterator<Item = Part<'a>>, legacy: bool) -> Vec<u8> {
+    let mut out = b"\x80\x02ccollections\nOrderedDict\n)R(".to_vec();
+    for (key, part) in parts.enumerate() {
+        text(&mut out, part.name);
+        out.extend(b"ctorch._utils\n_rebuild_tensor_v2\n((");
+        text(&mut out, "storage");
+        out.extend(format!("ctorch\n{}\n", part.class).bytes());
         text(&mut out, &key.to_string());
         text(&mut out, "cpu");
-        number(&mut out, data.len() * 8 / dtype.bitsize());
+        number(&mut out, part.count);
         if legacy {
             out.push(b'N');
         }
         out.extend(b"tQ");
         number(&mut out, 0);
-        let by_rows = (0..shape.len())
-            .map(|axis| shape[axis + 1..].iter().product())
-            .collect();
-        for sizes in [shape, strides.get(name.as_str()).unwrap_or(&by_rows)] {
+        for sizes in [part.shape, &part.strides] {
             out.push(b'(');
             sizes.iter().for_each(|&n| number(&mut out, n));
             out.push(b't');
@@ -199,20 +221,40 @@ pub fn write_zip_bin(path: &Path, tensors: &Tensors, pickle: &[u8]) {
 
 /// As PyTorch before 1.6 wrote it.
 pub fn legacy_bin(tensors: &Tensors) -> Vec<u8> {
+    let state_dict = state_dict_pickle(tensors, &BTreeMap::new(), true);
+    let mut out = legacy_pickles(&state_dict, tensors.len());
+    for (dtype, _, data) in tensors.values() {
+        out.extend(((data.len() * 8 / dtype.bitsize()) as u64).to_le_bytes());
+        out.extend(data);
+    }
+    out
+}
+
+/// What stands before the numbers of f32 tensors of these names and shapes.
+pub fn legacy_head(tensors: &[(String, Vec<usize>)]) -> Vec<u8> {
+    let parts = tensors.iter().map(|(name, shape)| Part {
+        name,
+        class: "FloatStorage",
+        count: shape.iter().product(),
+        shape,
+        strides: (0..shape.len())
+            .map(|axis| shape[axis + 1..].iter().product())
+            .collect(),
+    });
+    legacy_pickles(&pickle(parts, true), tensors.len())
+}
+
+fn legacy_pickles(state_dict: &[u8], storages: usize) -> Vec<u8> {
     let mut out = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.".to_vec();
     out.extend(b"\x80\x02M\xe9\x03.");
     out.extend(b"\x80\x02}(");
     text(&mut out, "little_endian");
     out.extend(b"\x88u.");
-    out.extend(state_dict_pickle(tensors, &BTreeMap::new(), true));
+    out.extend(state_dict);
     out.extend(b"\x80\x02](");
-    for key in 0..tensors.len() {
+    for key in 0..storages {
         text(&mut out, &key.to_string());
     }
     out.extend(b"e.");
-    for (dtype, _, data) in tensors.values() {
-        out.extend(((data.len() * 8 / dtype.bitsize()) as u64).to_le_bytes());
-        out.extend(data);
-    }
     out
 }

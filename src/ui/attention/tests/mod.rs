@@ -1,7 +1,6 @@
 //! The panel with a session that the test fills.
 
 mod arcs;
-mod cost;
 mod files;
 mod heads;
 mod panel;

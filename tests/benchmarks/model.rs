@@ -1,9 +1,5 @@
 //! Speed of decoding on the CPU at GPT-2's size, as limits on ratios. Takes a quiet machine and
-//! 1 GB of memory, so it runs on request only:
-//!
-//! ```text
-//! cargo test --release --test model_speed -- --ignored --nocapture
-//! ```
+//! 1 GB of memory: `cargo bench --bench model`
 
 use std::{ops::ControlFlow, time::Instant};
 
@@ -29,9 +25,7 @@ fn fastest(times: &[f64]) -> f64 {
     times.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
-#[test]
-#[ignore = "measures; needs a quiet machine"]
-fn decoding_runs_at_the_speed_of_memory() {
+fn main() {
     let flex = ComputeDevice::flex();
     let source = ModelSource::Random(Gpt2Config::shape("gpt2").unwrap(), 1);
     let model = Gpt2::load(&source, &flex, &mut |_, _| ControlFlow::Continue(())).unwrap();
