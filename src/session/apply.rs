@@ -85,6 +85,7 @@ impl Session {
             return Vec::new();
         };
         let commands = self.interrupt();
+        self.run = Run::default();
         self.record(Change::Typing, now);
         let edit = tokenizer.retokenise_from(&self.ids, text);
         self.rewrite(edit.kept, &edit.ids);
@@ -96,7 +97,9 @@ impl Session {
 
     /// Keeps the first `kept` nodes of the path and adds typed ones for the rest of `ids`.
     pub(super) fn rewrite(&mut self, kept: usize, ids: &[u32]) {
-        let Some(model) = self.model else { return };
+        let Some((model, tokenizer)) = self.model.zip(self.tokenizer().cloned()) else {
+            return;
+        };
         let old: Vec<_> = self
             .path
             .iter()
@@ -110,10 +113,13 @@ impl Session {
             // The part before the context was edited: the whole text is in question again.
             head = self.copy_path(kept, |_| false);
         }
-        let tail_shift = old.len() as isize - ids.len() as isize;
+        // What was generated and stands unchanged behind the edit is known by its distance from the end of the text.
+        let layout = tokenizer.layout(ids);
+        let unchanged = common_suffix(&self.layout.text, &layout.text);
         for (index, &token) in ids.iter().enumerate().skip(kept) {
-            let before = usize::try_from(index as isize + tail_shift)
-                .ok()
+            let from_end = layout.text.len() - layout.range(index).start;
+            let before = (from_end <= unchanged)
+                .then(|| self.layout.token_at(self.layout.text.len() - from_end))
                 .and_then(|at| old.get(at));
             let generated_before = before
                 .is_some_and(|origin| origin.is_generated() || *origin == Origin::Retokenised);
@@ -496,6 +502,7 @@ impl Session {
         self.book = state.book;
         self.what_if = false;
         if text_changes {
+            self.run = Run::default();
             self.stop_reason = None;
             self.set_head(state.head);
             self.adopt_path_of_another_model();
@@ -556,4 +563,13 @@ impl Session {
             None => Vec::new(),
         }
     }
+}
+
+/// Bytes that two texts share at their ends.
+fn common_suffix(a: &str, b: &str) -> usize {
+    a.bytes()
+        .rev()
+        .zip(b.bytes().rev())
+        .take_while(|(a, b)| a == b)
+        .count()
 }

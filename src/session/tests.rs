@@ -853,3 +853,14 @@ fn max_new_0_only_predicts() {
     assert!(!bench.session.is_running());
     assert_eq!(bench.session.stop_reason(), Some(StopReason::MaxNewTokens));
 }
+
+#[test]
+fn another_text_is_typed_whatever_stood_there_and_no_run_is_counted_for_it() {
+    let mut bench = Bench::new("Once upon a time");
+    bench.act(Action::RunOrPause);
+    bench.generate(3);
+    bench.act(Action::Example("The cat sat on the".into()));
+    let counts = bench.session.counts();
+    assert_eq!((counts.generated, counts.retokenised), (0, 0));
+    assert_eq!(bench.session.run_progress(), (0, 0));
+}
