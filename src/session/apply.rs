@@ -84,8 +84,7 @@ impl Session {
             self.unread = Some(text.to_owned());
             return Vec::new();
         };
-        let commands = self.interrupt();
-        self.run = Run::default();
+        let commands = self.leave_run();
         self.record(Change::Typing, now);
         let edit = tokenizer.retokenise_from(&self.ids, text);
         self.rewrite(edit.kept, &edit.ids);
@@ -187,7 +186,7 @@ impl Session {
                 Some("Tokenising the whole text afresh gives the same tokens.".to_owned());
             return Vec::new();
         }
-        let mut commands = self.interrupt();
+        let mut commands = self.leave_run();
         self.record(Change::Branch, now);
         let kept = self
             .ids
@@ -205,7 +204,7 @@ impl Session {
         if !self.is_too_long() {
             return Vec::new();
         }
-        let mut commands = self.interrupt();
+        let mut commands = self.leave_run();
         self.record(Change::Branch, now);
         let start = self.path.len() - self.truncated_len();
         let head = self.copy_path(self.path.len(), |index| index < start);
@@ -408,7 +407,7 @@ impl Session {
             self.stop_reason = Some(StopReason::ContextFull);
             return Vec::new();
         }
-        let mut commands = self.interrupt();
+        let mut commands = self.leave_run();
         if self.path.is_empty() && !self.begin_with_end_of_text() {
             return commands;
         }
@@ -439,7 +438,7 @@ impl Session {
         if step >= self.path.len() || step == 0 {
             return Vec::new();
         }
-        let mut commands = self.interrupt();
+        let mut commands = self.leave_run();
         self.record(Change::Branch, now);
         self.set_head(self.path[step - 1]);
         self.select(self.path.len());
@@ -496,13 +495,12 @@ impl Session {
     }
 
     fn restore(&mut self, state: State) -> Vec<Command> {
-        let mut commands = self.interrupt();
+        let mut commands = self.leave_run();
         let text_changes = state.head != self.head;
         self.settings = state.settings;
         self.book = state.book;
         self.what_if = false;
         if text_changes {
-            self.run = Run::default();
             self.stop_reason = None;
             self.set_head(state.head);
             self.adopt_path_of_another_model();
@@ -520,7 +518,7 @@ impl Session {
         source: ModelSource,
         device: crate::model::DeviceChoice,
     ) -> Vec<Command> {
-        let mut commands = self.interrupt();
+        let mut commands = self.leave_run();
         if self.loading.is_some() {
             commands.push(Command::CancelLoad);
         }

@@ -160,7 +160,7 @@ impl Session {
         if head == self.head || !self.tree.contains(head) || self.model.is_none() {
             return Vec::new();
         }
-        let mut commands = self.interrupt();
+        let mut commands = self.leave_run();
         self.record(Change::Branch, now);
         self.go_to(head);
         commands.extend(self.predict());
@@ -228,7 +228,7 @@ impl Session {
             self.notice = Some("The only branch cannot be deleted.".to_owned());
             return commands;
         };
-        commands.extend(self.interrupt());
+        commands.extend(self.leave_run());
         self.record(Change::Branch, now);
         Arc::make_mut(&mut self.book).deleted.insert(self.head);
         self.go_to(next);

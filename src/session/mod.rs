@@ -544,6 +544,13 @@ impl Session {
         }]
     }
 
+    /// Ends the run for good because the text it wrote is about to be another: nothing of its budget is left.
+    fn leave_run(&mut self) -> Vec<Command> {
+        let commands = self.interrupt();
+        self.run = Run::default();
+        commands
+    }
+
     /// Lets go of whatever the worker is doing: its further events are about another text.
     fn interrupt(&mut self) -> Vec<Command> {
         self.epoch += 1;

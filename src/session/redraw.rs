@@ -103,7 +103,7 @@ impl Session {
             self.stop_reason = Some(StopReason::ContextFull);
             return Vec::new();
         }
-        let mut commands = self.interrupt();
+        let mut commands = self.leave_run();
         if self.path.is_empty() && !self.begin_with_end_of_text() {
             return commands;
         }

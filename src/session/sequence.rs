@@ -175,7 +175,7 @@ impl Session {
         let Some(end_of_text) = self.model().and_then(|model| model.end_of_text) else {
             return Vec::new();
         };
-        let mut commands = self.interrupt();
+        let mut commands = self.leave_run();
         self.record(Change::Branch, now);
         let selected = self.selected;
         let (ids, moved) = match condition {
