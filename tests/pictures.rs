@@ -17,7 +17,10 @@ use egui_kittest::{
 use logitscope::{
     sampling::SamplingSettings,
     session::{Action, Session},
-    ui::{PanelContext, PanelState, Theme, logits, next_token, sampling, theme, timeline, tokens},
+    ui::{
+        PanelContext, PanelState, Theme, cost, logits, next_token, sampling, theme, timeline,
+        tokens,
+    },
     worker::{Command, Pace, WorkerHandle},
 };
 use player::Player;
@@ -84,6 +87,7 @@ impl Stage {
         let commands = self.session.apply(action, 0.0);
         self.send(commands);
         while self.player.pump() {
+            self.player.measure(usize::MAX);
             while let Some(event) = self.worker.try_event() {
                 let commands = self.session.on_event(event, 0.0);
                 self.send(commands);
@@ -101,13 +105,18 @@ impl Stage {
 
 /// Draws a panel at a selected step and compares it with its snapshot.
 fn picture(name: &str, panel: Panel, size: Vec2, dark: bool, step: Option<usize>) {
-    let Some(_drawing) = adapter(name) else {
-        return;
-    };
     let mut stage = Stage::new();
     if let Some(step) = step {
         stage.act(Action::Select(step));
     }
+    picture_of(stage, name, panel, size, dark);
+}
+
+/// Draws a panel of a session and compares it with its snapshot.
+fn picture_of(stage: Stage, name: &str, panel: Panel, size: Vec2, dark: bool) {
+    let Some(_drawing) = adapter(name) else {
+        return;
+    };
     let gpu = create_render_state(
         default_wgpu_setup(),
         eframe::egui_wgpu::RendererOptions::PREDICTABLE,
@@ -226,6 +235,30 @@ fn timeline_light() {
         false,
         Some(9),
     );
+}
+
+#[test]
+fn cost_light() {
+    costs("cost_light", false);
+}
+
+#[test]
+fn cost_dark() {
+    costs("cost_dark", true);
+}
+
+/// Measured without the cache, with the sixty tokens that a ratio needs.
+fn costs(name: &str, dark: bool) {
+    let mut stage = Stage::new();
+    let settings = SamplingSettings {
+        max_new_tokens: 60,
+        ..Default::default()
+    };
+    stage.act(Action::SetSettings(settings.into()));
+    stage.act(Action::RunOrPause);
+    stage.act(Action::MeasureUncached);
+    stage.act(Action::Select(40));
+    picture_of(stage, name, cost::show, vec2(620.0, 420.0), dark);
 }
 
 #[test]

@@ -10,7 +10,9 @@ use logitscope::{
     prediction::Phase,
     sampling::{Mode, SamplingSettings},
     tokenizer::Tokenizer,
-    worker::{Command, Event, ModelInfo, Pace, RunRequest, StopReason, WorkerHandle},
+    worker::{
+        Command, Event, MeasureRequest, ModelInfo, Pace, RunRequest, StopReason, WorkerHandle,
+    },
 };
 
 struct Client {
@@ -423,4 +425,100 @@ fn the_self_check_runs_by_itself_once_nothing_else_is_asked_for() {
         "{:?}",
         summary.lines
     );
+}
+
+// ---- passes without the KV cache --------------------------------------------------------------------------------
+
+/// The passes of a measurement until `count` of them have come.
+fn passes(client: &Client, id: u64, count: usize) -> Vec<(usize, f64)> {
+    let mut passes = Vec::new();
+    while passes.len() < count {
+        match wait(&client.worker) {
+            Event::Measured {
+                id: of,
+                tokens,
+                model_ms,
+            } if of == id => passes.push((tokens, model_ms)),
+            Event::MeasurementFailed { message, .. } => panic!("{message}"),
+            _ => {}
+        }
+    }
+    passes
+}
+
+fn measure(client: &Client, id: u64, context: &[u32], lengths: &[usize]) {
+    client.worker.send(Command::MeasureUncached(MeasureRequest {
+        id,
+        context: context.to_vec(),
+        lengths: lengths.to_vec(),
+    }));
+}
+
+#[test]
+fn a_measurement_takes_every_length_in_order_and_leaves_the_kv_cache_alone() {
+    let mut client = Client::start();
+    let eight = settings(8);
+    let prompt = client.tokenizer().encode("Once upon a time");
+    let first = client.run(&prompt, &eight);
+    let text = [&prompt[..], &first.chosen].concat();
+    let lengths = [12, 4, 8, 4];
+    measure(&client, 1, &text, &lengths);
+    let made = passes(&client, 1, lengths.len());
+    let tokens: Vec<_> = made.iter().map(|&(tokens, _)| tokens).collect();
+    assert_eq!(tokens, lengths);
+    assert!(made.iter().all(|&(_, ms)| ms > 0.0));
+    // The sequence goes on in the cache it had: one more token is one decode step.
+    let mut request = client.request(&text, &settings(2));
+    request.from = text.len() - 1;
+    let outcome = client.send(request);
+    let expected: Vec<_> = (text.len() - 1..text.len() + 2)
+        .map(|at| (at, Phase::Decode))
+        .collect();
+    assert_eq!(outcome.predicted, expected);
+    let mut at_once = client.request(&prompt, &settings(10));
+    at_once.from = 0;
+    let whole = client.send(at_once);
+    assert_eq!(whole.chosen, [first.chosen, outcome.chosen].concat());
+}
+
+#[test]
+fn a_run_goes_first_and_the_measurement_waits_for_its_end() {
+    let mut client = Client::start();
+    let text: Vec<u32> = (300..500).collect();
+    measure(&client, 1, &text, &[200; 40]);
+    assert_eq!(passes(&client, 1, 1).len(), 1);
+    let request = client.request(&text[..5], &settings(30));
+    client.worker.send(Command::Run(request));
+    let (mut during, mut started) = (0, false);
+    loop {
+        match wait(&client.worker) {
+            Event::Chosen { .. } => started = true,
+            Event::Measured { .. } if started => during += 1,
+            Event::Stopped { .. } => break,
+            _ => {}
+        }
+    }
+    assert_eq!(during, 0, "passes between the tokens of a run");
+    assert_eq!(passes(&client, 1, 3).len(), 3, "and then it goes on");
+    client.worker.send(Command::CancelMeasurement);
+    let quiet = client.run(&text[..5], &settings(1));
+    assert_eq!(quiet.chosen.len(), 1);
+    std::thread::sleep(Duration::from_millis(300));
+    while let Some(event) = client.worker.try_event() {
+        assert!(!matches!(event, Event::Measured { .. }), "cancelled");
+    }
+}
+
+#[test]
+fn a_measurement_of_what_is_no_token_fails_and_the_worker_goes_on() {
+    let mut client = Client::start();
+    measure(&client, 7, &[1, 2, 9_999_999], &[2, 3]);
+    let message = loop {
+        if let Event::MeasurementFailed { id, message } = wait(&client.worker) {
+            assert_eq!(id, 7);
+            break message;
+        }
+    };
+    assert!(message.contains("9999999"), "{message}");
+    assert_eq!(client.run(&[300, 301], &settings(2)).chosen.len(), 2);
 }

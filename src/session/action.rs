@@ -57,6 +57,9 @@ pub enum Action {
     },
     CancelLoad,
     SelfCheck,
+    /// Time the text without the KV cache: what was not measured yet, else all of it once more.
+    MeasureUncached,
+    CancelMeasurement,
     /// The layer that the attention panel shows: the last to be let go for memory.
     FocusLayer(usize),
     /// Compute again what was let go for memory on the current path.

@@ -16,6 +16,12 @@ use crate::{
 impl Session {
     /// Carries out one action at `now` (seconds of any steady clock), and returns what to ask of the worker.
     pub fn apply(&mut self, action: Action, now: f64) -> Vec<Command> {
+        let mut commands = self.carry_out(action, now);
+        commands.extend(self.check_measurement());
+        commands
+    }
+
+    fn carry_out(&mut self, action: Action, now: f64) -> Vec<Command> {
         match action {
             Action::EditText(text) => self.edit_text(&text, now),
             Action::Example(text) => self.example(&text, now),
@@ -53,6 +59,8 @@ impl Session {
                 .into_iter()
                 .collect(),
             Action::SelfCheck => vec![Command::SelfCheck],
+            Action::MeasureUncached => self.measure_uncached(),
+            Action::CancelMeasurement => self.cancel_measurement(),
             Action::FocusLayer(layer) => {
                 self.focus_layer = layer;
                 Vec::new()

@@ -68,6 +68,18 @@ impl Session {
                 self.self_check = Some(summary);
                 Vec::new()
             }
+            Event::Measured {
+                id,
+                tokens,
+                model_ms,
+            } => {
+                self.on_measured(id, tokens, model_ms);
+                Vec::new()
+            }
+            Event::MeasurementFailed { id, message } => {
+                self.on_measurement_failed(id, message);
+                Vec::new()
+            }
             Event::Predicted { .. }
             | Event::Chosen { .. }
             | Event::Stopped { .. }
@@ -87,6 +99,7 @@ impl Session {
             self.recorded_bytes -= old.bytes();
         }
         self.self_check = None;
+        self.measurement = None;
         self.last_timing = None;
         self.prefill = None;
         match text {

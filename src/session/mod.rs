@@ -7,9 +7,11 @@
 mod action;
 mod apply;
 mod branches;
+mod cost;
 mod events;
 mod history;
 mod iteration;
+mod measurement;
 mod memory;
 mod phases;
 mod redraw;
@@ -24,8 +26,10 @@ use std::sync::Arc;
 
 pub use action::Action;
 pub use branches::{Branch, BranchBook};
+pub use cost::{Cost, CostStep, Ends, PassBlock, Ratio, Total};
 use history::{Change, History, State};
 pub use iteration::{Iteration, SHOWN_TOKENS, Selection, StopAnswer, StopTest, Why};
+pub use measurement::{Measurement, MeasurementState, RATIO_LENGTHS, RATIO_PASSES, median};
 pub use memory::DEFAULT_BUDGET_BYTES;
 pub use phases::{LoopPhase, Walk};
 use redraw::Preview;
@@ -126,6 +130,9 @@ pub struct Session {
     prefill: Option<Prefill>,
     notice: Option<String>,
     self_check: Option<SelfCheckSummary>,
+    measurement: Option<Measurement>,
+    /// The number of the newest measurement: reports of earlier ones are of no account.
+    measurement_id: u64,
     budget_bytes: usize,
     recorded_bytes: usize,
     window_bytes: usize,
@@ -174,6 +181,8 @@ impl Session {
             prefill: None,
             notice: None,
             self_check: None,
+            measurement: None,
+            measurement_id: 0,
             budget_bytes: DEFAULT_BUDGET_BYTES,
             recorded_bytes: 0,
             window_bytes: 0,

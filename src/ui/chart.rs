@@ -3,6 +3,7 @@
 
 #[cfg(test)]
 mod flows;
+mod steps;
 mod words;
 
 use egui::{
@@ -13,9 +14,10 @@ use egui::{
 use super::{PanelContext, Theme, card::small_capitals, theme::mono_bold};
 use crate::session::{Action, Activity, Session};
 
+pub use steps::{axis, cut_rect, prefill_color, select_steps, typical_max};
 pub use words::{
-    MINUS, count, filter_name, fit, nice_ceil, number, parse, percent, short, signed, text_before,
-    what_if,
+    MINUS, count, filter_name, fit, milliseconds, nice_ceil, number, parse, percent, short, signed,
+    text_before, timing_cells, what_if,
 };
 
 // ---- type --------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ use egui_tiles::{
 };
 
 use super::{
-    Panel, PanelContext, attention, branches, generation_loop, logits, next_token, sampling,
+    Panel, PanelContext, attention, branches, cost, generation_loop, logits, next_token, sampling,
     sequence, text, theme::GUTTER, timeline, tokens,
 };
 
@@ -221,6 +221,7 @@ fn show_panel(panel: Panel, ui: &mut Ui, ctx: &mut PanelContext) -> egui::Respon
         Panel::Sequence => sequence::show(ui, ctx),
         Panel::Loop => generation_loop::show(ui, ctx),
         Panel::Branches => branches::show(ui, ctx),
+        Panel::Cost => cost::show(ui, ctx),
     }
 }
 

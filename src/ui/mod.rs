@@ -4,6 +4,7 @@ pub mod attention;
 pub mod branches;
 pub mod card;
 pub mod chart;
+pub mod cost;
 pub mod dock;
 pub mod generation_loop;
 mod hub_menu;
@@ -38,10 +39,11 @@ pub enum Panel {
     Sequence,
     Loop,
     Branches,
+    Cost,
 }
 
 impl Panel {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Text,
         Self::Tokens,
         Self::Sampling,
@@ -52,6 +54,7 @@ impl Panel {
         Self::Sequence,
         Self::Loop,
         Self::Branches,
+        Self::Cost,
     ];
 
     /// Those that a fresh layout shows; the others are opened from the Panels menu.
@@ -77,6 +80,7 @@ impl Panel {
             Self::Sequence => "Sequence",
             Self::Loop => "Loop",
             Self::Branches => "Branches",
+            Self::Cost => "Cost",
         }
     }
 }

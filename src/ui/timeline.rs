@@ -6,11 +6,9 @@
 mod layout;
 mod words;
 
-use egui::{
-    EventFilter, Id, Key, Mesh, Pos2, Rect, Response, ScrollArea, Sense, Ui, UiBuilder, pos2, vec2,
-};
+use egui::{Id, Mesh, Rect, Response, ScrollArea, Sense, Ui, UiBuilder, pos2, vec2};
 
-use layout::{Axes, Bands, Block, column_at, column_width, prefill_blocks};
+use layout::{Axes, Bands, column_at, column_width, prefill_blocks};
 
 use super::{
     PanelContext, Theme,
@@ -19,7 +17,7 @@ use super::{
 };
 use crate::{
     prediction::Phase,
-    session::{Action, Node, Session},
+    session::{Node, PassBlock, Session},
 };
 
 const TITLE: &str = "Timeline";
@@ -108,24 +106,8 @@ fn content(ui: &mut Ui, ctx: &mut PanelContext) {
 
 /// Numbers and units at both ends of each axis, and its base line.
 fn draw_axes(ui: &Ui, theme: &Theme, faces: &Faces, bands: Bands, axes: Axes, right: f32) {
-    let painter = ui.painter();
-    let one = |band: Rect, end: f64, unit: &str| {
-        let write = |y: f32, text: String| {
-            chart::text_right(painter, pos2(right, y), text, &faces.small, theme.dim)
-        };
-        write(
-            band.top() + 0.2 * faces.line,
-            format!("{} {unit}", chart::short(end as f32)),
-        );
-        if band.height() > 1.6 * faces.line {
-            write(band.bottom() - 0.4 * faces.line, "0".to_owned());
-        }
-        if band.height() > 4.5 * faces.line {
-            write(band.center().y, chart::short(0.5 * end as f32));
-            painter.hline(band.x_range(), band.center().y, theme.hairline());
-        }
-        painter.hline(band.x_range(), band.top(), theme.hairline());
-        painter.hline(band.x_range(), band.bottom(), theme.hairline());
+    let one = |band, end, unit| {
+        chart::axis(ui.painter(), theme, faces, band, right, (end, unit));
     };
     one(bands.nats, axes.nats, "nats");
     if let Some(ms) = bands.ms {
@@ -137,66 +119,18 @@ fn draw_axes(ui: &Ui, theme: &Theme, faces: &Faces, bands: Bands, axes: Axes, ri
 fn interact(ui: &Ui, ctx: &mut PanelContext, rect: Rect, drawing: &Drawing) {
     let session = ctx.session;
     let (len, selected) = (session.len(), session.selected());
-    let id = Id::unique("timeline chart");
-    let response = ui.interact(rect, id, Sense::click_and_drag());
-    response.widget_info(|| {
-        let what = session.node(selected).map_or_else(
-            || "open step".to_owned(),
-            |node| words::step_name(session, selected, node),
-        );
-        egui::WidgetInfo::slider(
-            true,
-            selected as f64,
-            format!("Timeline, step {selected} of {len}, {what}"),
-        )
-    });
-    let index_at = |at: Pos2| drawing.column_at(at.x);
-    if response.clicked() || response.dragged() {
-        response.request_focus();
-        if let Some(step) = response.interact_pointer_pos().map(index_at)
-            && step != selected
-        {
-            ctx.act(Action::Select(step));
-        }
-    }
-    if response.has_focus() {
-        ui.memory_mut(|memory| {
-            memory.set_focus_lock_filter(
-                id,
-                EventFilter {
-                    horizontal_arrows: true,
-                    ..Default::default()
-                },
-            )
-        });
-        let step = ui.input(|input| match () {
-            () if input.key_pressed(Key::ArrowLeft) => Some(selected.saturating_sub(1)),
-            () if input.key_pressed(Key::ArrowRight) => Some((selected + 1).min(len)),
-            () if input.key_pressed(Key::Home) => Some(0),
-            () if input.key_pressed(Key::End) => Some(len),
-            () => None,
-        });
-        if let Some(step) = step {
-            ctx.act(Action::Select(step));
-        }
-        let frame = ui.clip_rect().intersect(rect.expand(2.0));
-        ui.painter().rect_stroke(
-            frame,
-            4,
-            egui::Stroke::new(1.5, ctx.theme.ink),
-            egui::StrokeKind::Inside,
-        );
-    }
-    // What this panel has set it also takes back, when the pointer leaves.
-    let was_on = ui.data(|data| data.get_temp::<bool>(id)).unwrap_or(false);
-    let on = response
-        .hover_pos()
-        .map(index_at)
-        .filter(|&index| index <= len);
-    if on.is_some() || was_on {
-        ctx.panels.hovered_token = on;
-        ui.data_mut(|data| data.insert_temp(id, on.is_some()));
-    }
+    let what = session.node(selected).map_or_else(
+        || "open step".to_owned(),
+        |node| words::step_name(session, selected, node),
+    );
+    let (response, on) = chart::select_steps(
+        ui,
+        ctx,
+        rect,
+        Id::unique("timeline chart"),
+        format!("Timeline, step {selected} of {len}, {what}"),
+        |at| drawing.column_at(at.x),
+    );
     if let Some(index) = on {
         response.on_hover_ui_at_pointer(|ui| words::details(ui, session, index));
     }
@@ -370,7 +304,10 @@ impl Drawing<'_> {
                     );
                 }
                 if timing.model_ms + timing.record_ms > self.axes.ms {
-                    self.cut(bars, self.bar(index), band.top());
+                    bars.add(
+                        chart::cut_rect(self.bar(index), band.top()),
+                        self.theme.panel,
+                    );
                 }
             }
         }
@@ -387,30 +324,21 @@ impl Drawing<'_> {
         }
     }
 
-    /// A cut through a bar says that it ends above the axis: its height is not its time.
-    fn cut(&self, bars: &mut Bars, x: egui::Rangef, top: f32) {
-        bars.add(
-            Rect::from_x_y_ranges(x, top + 2.0..=top + 4.0),
-            self.theme.panel,
-        );
-    }
-
     /// One block over all tokens of the pass, with its time written on it.
-    fn prefill(&self, bars: &mut Bars, band: Rect, block: &Block, top: f32) {
+    fn prefill(&self, bars: &mut Bars, band: Rect, block: &PassBlock, top: f32) {
         let painter = bars.painter;
         let (first, last) = (self.bar(block.tokens.start), self.bar(block.tokens.end - 1));
         let rect = Rect::from_min_max(
             pos2(first.min, top.min(band.bottom() - 2.0)),
             pos2(last.max, band.bottom()),
         );
-        painter.rect_filled(
-            rect,
-            2,
-            self.theme.panel.lerp_to_gamma(self.theme.prompt, 0.35),
-        );
+        painter.rect_filled(rect, 2, chart::prefill_color(self.theme));
         let total = block.timing.model_ms + block.timing.record_ms;
         if total > self.axes.ms {
-            self.cut(bars, rect.x_range(), rect.top());
+            bars.add(
+                chart::cut_rect(rect.x_range(), rect.top()),
+                self.theme.panel,
+            );
         }
         for label in words::block_labels(block.timing, block.tokens.len()) {
             let galley = painter.layout_no_wrap(label, self.faces.small.clone(), self.theme.ink);

@@ -76,6 +76,16 @@ impl Inbox {
             .or_else(|| self.commands.recv_timeout(patience).ok())
     }
 
+    /// Whether nothing is asked for at the moment.
+    pub fn is_idle(&mut self) -> bool {
+        match self.commands.try_recv() {
+            Ok(command) => self.waiting.push_back(command),
+            Err(TryRecvError::Empty) => {}
+            Err(TryRecvError::Disconnected) => self.closed = true,
+        }
+        self.waiting.is_empty() && !self.closed
+    }
+
     /// Whether a load in progress is to be given up.
     pub fn load_cancelled(&mut self) -> bool {
         loop {
@@ -102,8 +112,16 @@ impl Inbox {
                 live.pace = pace;
                 ControlFlow::Continue(())
             }
-            (change @ (Command::Settings(_) | Command::Pace(_) | Command::SelfCheck), _) => {
-                self.waiting.push_back(change);
+            // What does not end a run waits for its end.
+            (
+                later @ (Command::Settings(_)
+                | Command::Pace(_)
+                | Command::SelfCheck
+                | Command::MeasureUncached(_)
+                | Command::CancelMeasurement),
+                _,
+            ) => {
+                self.waiting.push_back(later);
                 ControlFlow::Continue(())
             }
             // Nothing is being loaded.

@@ -244,13 +244,35 @@ impl Engine {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// The prediction after the last token, with every token put through the model once more. Its time is that of
-    /// the whole sequence; attention is not recorded.
+    /// The prediction after the last token, with every token put through the model once more.
     fn recompute(&mut self, context: &[u32]) -> Result<Prediction, EngineError> {
-        self.cache.truncate(0);
         self.cached.clear();
+        let mut cache = std::mem::replace(&mut self.cache, self.gpt2.new_cache());
+        let prediction =
+            self.uncached_pass(context, &mut cache, &mut || ControlFlow::Continue(()))?;
+        self.cache = cache;
+        prediction.ok_or(ModelError::NoTokens.into())
+    }
+
+    /// The prediction after the last token as generation without a KV cache makes it: every token is put through the
+    /// model, in chunks of at most [`PREFILL_CHUNK`]. Its time is that of the whole sequence; attention is not
+    /// recorded. `scratch` is emptied first and holds what attention needs within the pass; the engine's own cache
+    /// is not touched. `None` where `check`, asked between chunks, breaks.
+    ///
+    /// # Errors
+    /// Where an id lies outside the vocabulary, there are more tokens than `n_ctx`, or the device fails.
+    pub(super) fn uncached_pass(
+        &self,
+        context: &[u32],
+        scratch: &mut KvCache,
+        check: &mut dyn FnMut() -> ControlFlow<()>,
+    ) -> Result<Option<Prediction>, EngineError> {
+        scratch.truncate(0);
         let (mut model_ms, mut logits, mut left) = (0.0, Vec::new(), context.len());
         for chunk in context.chunks(PREFILL_CHUNK) {
+            if check().is_break() {
+                return Ok(None);
+            }
             left -= chunk.len();
             let record = Record {
                 logits: if left == 0 {
@@ -260,18 +282,11 @@ impl Engine {
                 },
                 ..Record::default()
             };
-            match self.gpt2.forward(chunk, &mut self.cache, &record) {
-                Ok(pass) => {
-                    model_ms += pass.model_ms;
-                    logits = pass.logits;
-                }
-                Err(error) => {
-                    self.forget();
-                    return Err(error.into());
-                }
-            }
+            let pass = self.gpt2.forward(chunk, scratch, &record)?;
+            model_ms += pass.model_ms;
+            logits = pass.logits;
         }
-        Ok(Prediction {
+        Ok(Some(Prediction {
             logits: Some(Arc::new(LogitsRow::new(logits))),
             attention: None,
             timing: Arc::new(PassTiming {
@@ -281,7 +296,7 @@ impl Engine {
                 model_ms,
                 record_ms: 0.0,
             }),
-        })
+        }))
     }
 
     /// Empties the KV cache: after a failure nothing in it can be relied on.

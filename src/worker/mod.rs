@@ -6,6 +6,7 @@
 mod control;
 mod engine;
 mod handle;
+mod measurement;
 mod protocol;
 mod stops;
 mod thread;
@@ -13,5 +14,7 @@ mod thread;
 pub use control::{Control, Live, Uncontrolled};
 pub use engine::{Engine, EngineError, PREFILL_CHUNK};
 pub use handle::WorkerHandle;
-pub use protocol::{Command, Event, ModelInfo, Pace, RunRequest, SelfCheckSummary, StopReason};
+pub use protocol::{
+    Command, Event, MeasureRequest, ModelInfo, Pace, RunRequest, SelfCheckSummary, StopReason,
+};
 pub(crate) use stops::StopMatcher;

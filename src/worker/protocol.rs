@@ -38,6 +38,10 @@ pub enum Command {
     Stop,
     /// Compare devices, and cached with uncached decoding, on the loaded model.
     SelfCheck,
+    /// Time passes without the KV cache, each whenever nothing else is asked for; an earlier measurement ends.
+    MeasureUncached(MeasureRequest),
+    /// Give up the measurement in progress.
+    CancelMeasurement,
 }
 
 /// One call of the generation loop.
@@ -56,6 +60,16 @@ pub struct RunRequest {
     pub budget: usize,
     pub settings: Arc<SamplingSettings>,
     pub pace: Pace,
+}
+
+/// Passes without the KV cache that are to be timed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MeasureRequest {
+    /// Tells the reports of this measurement from those of an earlier one.
+    pub id: u64,
+    pub context: Vec<u32>,
+    /// How many of the first context tokens each pass takes, in the order in which they are made.
+    pub lengths: Vec<usize>,
 }
 
 /// What the worker reports.
@@ -98,6 +112,17 @@ pub enum Event {
         message: String,
     },
     SelfCheck(SelfCheckSummary),
+    /// A pass without the KV cache over the first `tokens` tokens took so long until its logits had been read back.
+    Measured {
+        id: u64,
+        tokens: usize,
+        model_ms: f64,
+    },
+    /// The measurement ended early: the passes that are left will not be made.
+    MeasurementFailed {
+        id: u64,
+        message: String,
+    },
 }
 
 /// The outcome of a self-check, as the status line shows it.

@@ -11,8 +11,10 @@ use std::{
 };
 
 use super::{
-    Command, Control, Engine, Event, RunRequest, SelfCheckSummary, control::Inbox,
+    Command, Control, Engine, Event, RunRequest, SelfCheckSummary,
+    control::Inbox,
     engine::EngineError,
+    measurement::{Measurement, TimedPass},
 };
 use crate::model::{DeviceChoice, ModelError, ModelSource, Outcome, self_check_loaded};
 
@@ -25,6 +27,9 @@ const IDLE_BEFORE_CHECK: Duration = Duration::from_secs(1);
 /// Least time between two progress reports.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
 
+/// Least time between two redraws for a measurement: drawing takes time from what is measured.
+const MEASURED_INTERVAL: Duration = Duration::from_millis(250);
+
 struct Worker<W: Fn()> {
     inbox: Inbox,
     outbox: Sender<Event>,
@@ -33,6 +38,10 @@ struct Worker<W: Fn()> {
     source: Option<ModelSource>,
     /// The loaded model is small enough to be checked by itself, once nothing else is asked for.
     check_due: bool,
+    /// Goes on whenever nothing else is asked for.
+    measurement: Option<Measurement>,
+    /// When the window was last woken for it.
+    measured_at: Instant,
 }
 
 /// Serves commands until the window is gone.
@@ -44,8 +53,14 @@ pub(super) fn run(commands: Receiver<Command>, outbox: Sender<Event>, wake: impl
         engine: None,
         source: None,
         check_due: false,
+        measurement: None,
+        measured_at: Instant::now(),
     };
     loop {
+        if worker.measurement.is_some() && worker.inbox.is_idle() {
+            worker.measure();
+            continue;
+        }
         let command = if worker.check_due {
             worker.inbox.next_within(IDLE_BEFORE_CHECK)
         } else {
@@ -96,6 +111,10 @@ impl<W: Fn()> Worker<W> {
                 );
             }
             Command::SelfCheck => self.self_check(),
+            Command::MeasureUncached(request) => {
+                self.measurement = Some(Measurement::new(request));
+            }
+            Command::CancelMeasurement => self.measurement = None,
             // Nothing is running.
             Command::Stop | Command::Settings(_) | Command::Pace(_) | Command::CancelLoad => {}
         }
@@ -159,6 +178,7 @@ impl<W: Fn()> Worker<W> {
             Ok(Ok((engine, info))) => {
                 let check = info.parameters <= AUTOMATIC_CHECK_PARAMETERS;
                 self.engine = Some(engine);
+                self.measurement = None;
                 self.source = Some(source.clone());
                 self.emit(Event::Loaded(Arc::new(info)));
                 if check {
@@ -176,6 +196,43 @@ impl<W: Fn()> Worker<W> {
                 name,
                 message: device_failure(&*panic),
             }),
+        }
+    }
+
+    /// Makes one pass of the measurement in progress.
+    fn measure(&mut self) {
+        let Some(mut measurement) = self.measurement.take() else {
+            return;
+        };
+        let id = measurement.id;
+        let outcome = self.guarded(|engine, inbox, _| {
+            measurement.next_pass(engine, &mut || {
+                if inbox.is_idle() {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            })
+        });
+        match outcome {
+            Ok(pass) => {
+                if !measurement.is_over() {
+                    self.measurement = Some(measurement);
+                }
+                if let Some(TimedPass { tokens, model_ms }) = pass {
+                    // A window that is gone needs no events.
+                    let _ = self.outbox.send(Event::Measured {
+                        id,
+                        tokens,
+                        model_ms,
+                    });
+                }
+                if self.measurement.is_none() || self.measured_at.elapsed() >= MEASURED_INTERVAL {
+                    self.measured_at = Instant::now();
+                    (self.wake)();
+                }
+            }
+            Err(message) => self.emit(Event::MeasurementFailed { id, message }),
         }
     }
 

@@ -17,7 +17,10 @@ use logitscope::{
     prediction::{AttentionRow, LayerRow, LogitsRow, PassTiming, Phase, Prediction, pack_weights},
     sampling::select,
     tokenizer::Tokenizer,
-    worker::{Command, Event, ModelInfo, PREFILL_CHUNK, RunRequest, StopReason, WorkerHandle},
+    worker::{
+        Command, Event, MeasureRequest, ModelInfo, PREFILL_CHUNK, RunRequest, StopReason,
+        WorkerHandle,
+    },
 };
 
 /// Sizes of the built-in model.
@@ -156,6 +159,8 @@ pub struct Player {
     /// The run in progress: it appends tokens when it is told to.
     run: Option<RunRequest>,
     appended: usize,
+    /// The passes without the KV cache that are still to be made: when the test says so.
+    measurement: Option<MeasureRequest>,
     /// Runs are carried out to their end as soon as they are asked for.
     pub runs_through: bool,
 }
@@ -183,6 +188,7 @@ impl Player {
             loads: VecDeque::new(),
             run: None,
             appended: 0,
+            measurement: None,
             runs_through: false,
         };
         (handle, player)
@@ -249,6 +255,8 @@ impl Player {
                 }
             }
             Command::Stop => self.end(StopReason::Stopped),
+            Command::MeasureUncached(request) => self.measurement = Some(request),
+            Command::CancelMeasurement => self.measurement = None,
             Command::Pace(_) | Command::SelfCheck => {}
         }
     }
@@ -315,6 +323,29 @@ impl Player {
                 () => {}
             }
         }
+    }
+
+    /// Makes up to `count` passes of the measurement in progress.
+    pub fn measure(&mut self, count: usize) {
+        let Some(request) = &mut self.measurement else {
+            return;
+        };
+        let count = count.min(request.lengths.len());
+        let made: Vec<_> = request.lengths.drain(..count).collect();
+        let id = request.id;
+        for tokens in made {
+            let model_ms = 2.5 + 0.3 * tokens as f64 + 0.6 * f64::from(noise(tokens as u64, 11));
+            self.say(Event::Measured {
+                id,
+                tokens,
+                model_ms,
+            });
+        }
+    }
+
+    pub fn is_measuring(&self) -> bool {
+        let request = self.measurement.as_ref();
+        request.is_some_and(|request| !request.lengths.is_empty())
     }
 
     /// How many requests to run the model the window has made so far.

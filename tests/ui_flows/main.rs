@@ -10,6 +10,7 @@ mod player;
 mod window;
 
 mod bad_input;
+mod cost;
 mod history;
 mod hub;
 mod loop_panels;

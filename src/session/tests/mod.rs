@@ -2,6 +2,7 @@
 
 mod branches;
 mod chain;
+mod cost;
 mod iterations;
 mod redraws;
 

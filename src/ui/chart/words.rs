@@ -1,6 +1,7 @@
 //! Numbers, settings and labels as the charts write them.
 
 use crate::{
+    prediction::PassTiming,
     sampling::{Filter, SamplingSettings},
     session::Session,
 };
@@ -71,6 +72,31 @@ pub fn count(n: usize) -> String {
         out.push(digit);
     }
     out
+}
+
+/// A time with three digits.
+pub fn milliseconds(ms: f64) -> String {
+    match ms {
+        ms if ms < 9.995 => format!("{ms:.2} ms"),
+        ms if ms < 99.95 => format!("{ms:.1} ms"),
+        _ => format!("{} ms", count(ms.round() as usize)),
+    }
+}
+
+/// Phase, tokens in the pass, model and recording time in ms as cells of a table, empty where there was no pass.
+pub fn timing_cells(timing: Option<&PassTiming>) -> String {
+    timing.map_or_else(
+        || "\t\t\t".to_owned(),
+        |timing| {
+            format!(
+                "{}\t{}\t{:.3}\t{:.3}",
+                timing.phase.name(),
+                timing.rows,
+                timing.model_ms,
+                timing.record_ms
+            )
+        },
+    )
 }
 
 /// At most two decimals and no trailing zeros, for settings named in a sentence.
@@ -245,6 +271,13 @@ mod tests {
             (1_000_000, "1,000,000"),
         ] {
             assert_eq!(count(n), text);
+        }
+    }
+
+    #[test]
+    fn times_have_three_digits() {
+        for (ms, text) in [(8.4, "8.40 ms"), (12.34, "12.3 ms"), (1234.4, "1,234 ms")] {
+            assert_eq!(milliseconds(ms), text);
         }
     }
 

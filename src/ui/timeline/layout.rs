@@ -1,13 +1,11 @@
 //! Columns, axes and blocks of the Timeline: pure functions of the text's record and the panel's size.
 
-use std::sync::Arc;
-
 use egui::{Rect, pos2, vec2};
 
 use crate::{
-    prediction::{PassTiming, Phase},
-    session::Session,
-    ui::chart,
+    prediction::Phase,
+    session::{PassBlock, Session},
+    ui::chart::{self, typical_max},
 };
 
 /// Widths that a column may have, in points at 100 % type: as tokens come, columns narrow in these steps only.
@@ -117,51 +115,10 @@ impl Axes {
     }
 }
 
-/// The largest of some times; where a few are far above all others, what the others reach, so that one pause of
-/// the machine does not flatten the rest. `None` where there is none.
-fn typical_max(times: &mut Vec<f64>) -> Option<f64> {
-    times.retain(|ms| ms.is_finite());
-    times.sort_unstable_by(f64::total_cmp);
-    let largest = *times.last()?;
-    let most = times[(times.len() - 1) * 19 / 20];
-    Some(if most > 0.0 && largest > 3.0 * most {
-        1.5 * most
-    } else {
-        largest
-    })
-}
-
-/// Neighbouring tokens that one prefill pass put through the model.
-#[derive(Debug)]
-pub(super) struct Block<'a> {
-    pub tokens: std::ops::Range<usize>,
-    pub timing: &'a Arc<PassTiming>,
-}
-
-pub(super) fn prefill_blocks(session: &Session) -> Vec<Block<'_>> {
-    let mut blocks: Vec<Block> = Vec::new();
-    for (index, node) in session.path_nodes().enumerate() {
-        let Some(timing) = node
-            .prediction
-            .as_ref()
-            .map(|prediction| &prediction.timing)
-        else {
-            continue;
-        };
-        if timing.phase != Phase::Prefill {
-            continue;
-        }
-        match blocks.last_mut() {
-            Some(last) if last.tokens.end == index && Arc::ptr_eq(last.timing, timing) => {
-                last.tokens.end += 1
-            }
-            _ => blocks.push(Block {
-                tokens: index..index + 1,
-                timing,
-            }),
-        }
-    }
-    blocks
+/// The passes that took the prompt, or more than one token at once.
+pub(super) fn prefill_blocks(session: &Session) -> impl Iterator<Item = PassBlock<'_>> {
+    let passes = session.passes().into_iter();
+    passes.filter(|pass| pass.timing.phase == Phase::Prefill)
 }
 
 #[cfg(test)]
@@ -222,17 +179,5 @@ mod tests {
                 .ms
                 .is_some()
         );
-    }
-
-    #[test]
-    fn one_pause_of_the_machine_does_not_flatten_the_rest() {
-        assert_eq!(typical_max(&mut vec![]), None);
-        assert_eq!(typical_max(&mut vec![4.0]), Some(4.0));
-        assert_eq!(typical_max(&mut vec![3.0, 4.0, f64::NAN]), Some(4.0));
-        let mut times = vec![3.0; 99];
-        times.push(90.0);
-        assert_eq!(typical_max(&mut times), Some(4.5));
-        let mut even: Vec<_> = (1..=100).map(f64::from).collect();
-        assert_eq!(typical_max(&mut even), Some(100.0));
     }
 }

@@ -5,7 +5,7 @@ use egui::Ui;
 use crate::{
     prediction::{PassTiming, Phase},
     session::{Node, Session},
-    ui::chart,
+    ui::chart::{self, milliseconds, timing_cells},
 };
 
 /// The ways to label a prefill block, longest first.
@@ -26,14 +26,6 @@ pub(super) fn block_labels(timing: &PassTiming, here: usize) -> [String; 3] {
         format!("prefill {ms}"),
         ms,
     ]
-}
-
-fn milliseconds(ms: f64) -> String {
-    match ms {
-        ms if ms < 9.995 => format!("{ms:.2} ms"),
-        ms if ms < 99.95 => format!("{ms:.1} ms"),
-        _ => format!("{} ms", chart::count(ms.round() as usize)),
-    }
 }
 
 fn label_of(session: &Session, node: &Node) -> String {
@@ -136,18 +128,10 @@ pub(super) fn table(session: &Session) -> String {
         let entropy = entropy_before(session, index)
             .map(|entropy| format!("{entropy:.6}"))
             .unwrap_or_default();
-        let time = node.prediction.as_ref().map_or_else(
-            || "\t\t\t".to_owned(),
-            |prediction| {
-                let timing = &prediction.timing;
-                format!(
-                    "{}\t{}\t{:.3}\t{:.3}",
-                    timing.phase.name(),
-                    timing.rows,
-                    timing.model_ms,
-                    timing.record_ms
-                )
-            },
+        let time = timing_cells(
+            node.prediction
+                .as_ref()
+                .map(|prediction| &*prediction.timing),
         );
         out.push_str(&format!(
             "{index}\t{}\t{}\t{}\t{score}\t{entropy}\t{time}\n",
@@ -186,6 +170,5 @@ mod tests {
             block_labels(&one, 1),
             ["prefill 1 token 1,234 ms", "prefill 1,234 ms", "1,234 ms"]
         );
-        assert_eq!(milliseconds(12.34), "12.3 ms");
     }
 }
