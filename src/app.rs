@@ -19,7 +19,9 @@ use crate::{
     session::{Action, Session},
     store::{Remembered, Store},
     ui::{
-        PanelContext, Theme, status,
+        PanelContext, Theme,
+        card::mark_typed,
+        status,
         text::editor_id,
         theme::{self, GUTTER},
         transport::{self, SCALES, WindowWish},
@@ -84,7 +86,10 @@ impl App {
             remembered.settings.clone(),
             remembered.pace,
         );
-        let source = model.unwrap_or_else(|| {
+        let typed = remembered.toy_in_use.then(|| remembered.panels.toy.sheet());
+        let typed = typed.and_then(|sheet| sheet.read().ok());
+        let source = model.or(typed.map(|toy| ModelSource::Toy(toy.into())));
+        let source = source.unwrap_or_else(|| {
             remembered
                 .model
                 .clone()
@@ -180,6 +185,11 @@ impl App {
         let Some(model) = self.session.model() else {
             return;
         };
+        let toy = model.toy();
+        self.remembered.toy_in_use = toy.is_some();
+        if let Some(toy) = toy {
+            self.remembered.panels.toy.follow(toy);
+        }
         let folder = match &model.source {
             ModelSource::Folder(folder) => Some(folder.clone()),
             _ => None,
@@ -332,7 +342,7 @@ impl App {
 
     // ---- drawing -------------------------------------------------------------------------------------------------
 
-    fn apply_style(&mut self, ctx: &Context) {
+    fn apply_style(&mut self, ctx: &Context, ui: &mut Ui) {
         let dark = self
             .remembered
             .dark
@@ -341,6 +351,8 @@ impl App {
         if self.applied != Some(wanted) {
             self.theme = Theme::of(dark);
             self.theme.apply(ctx, self.remembered.scale);
+            // The frame's own ui was made with the style from before.
+            ui.reset_style();
             self.applied = Some(wanted);
         }
     }
@@ -372,6 +384,7 @@ impl App {
             gpu: frame.wgpu_render_state(),
             now,
         };
+        mark_typed(ui.ctx(), ctx.session.toy().is_some());
         let bar = egui::Frame::new()
             .fill(theme.panel)
             .inner_margin(egui::Margin::symmetric(16, 0));
@@ -484,7 +497,7 @@ impl eframe::App for App {
     fn ui(&mut self, ui: &mut Ui, frame: &mut Frame) {
         let ctx = ui.ctx().clone();
         let now = ctx.input(|input| input.time);
-        self.apply_style(&ctx);
+        self.apply_style(&ctx, ui);
         self.take_keys(&ctx);
         give_editor_the_keys(&ctx);
         self.take_in_folder(&ctx);

@@ -12,6 +12,7 @@
 //! - [`tokenizer`]: ids ↔ text, labels, incremental decoding.
 //! - [`sampling`]: logits → distribution → token, on plain slices.
 //! - [`prediction`]: what one forward pass yields, as plain numbers.
+//! - [`toy`]: typed numbers in place of a model.
 //! - [`session`]: text, history tree, undo, selection; no egui, burn or wgpu types.
 //! - [`worker`]: the thread that owns the model, and how to talk to it.
 //! - [`hub`]: models by name: find, download, verify, the shared cache.
@@ -31,5 +32,6 @@ pub mod sampling;
 pub mod session;
 pub mod store;
 pub mod tokenizer;
+pub mod toy;
 pub mod ui;
 pub mod worker;

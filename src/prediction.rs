@@ -77,6 +77,8 @@ pub enum Phase {
     Prefill,
     /// One token, reading the others from the KV cache.
     Decode,
+    /// Neither: the numbers were typed, and nothing was computed.
+    Typed,
 }
 
 impl Phase {
@@ -84,6 +86,7 @@ impl Phase {
         match self {
             Self::Prefill => "prefill",
             Self::Decode => "decode",
+            Self::Typed => "typed",
         }
     }
 }

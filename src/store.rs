@@ -39,6 +39,8 @@ pub struct Remembered {
     /// The model folder in use; `None` is the built-in model.
     pub model: Option<PathBuf>,
     pub recent: Vec<PathBuf>,
+    /// Typed numbers were in use instead of a model.
+    pub toy_in_use: bool,
 }
 
 impl Default for Remembered {
@@ -54,6 +56,7 @@ impl Default for Remembered {
             device: DeviceChoice::Auto,
             model: None,
             recent: Vec::new(),
+            toy_in_use: false,
         }
     }
 }

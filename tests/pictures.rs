@@ -17,9 +17,10 @@ use egui_kittest::{
 use logitscope::{
     sampling::SamplingSettings,
     session::{Action, Session},
+    toy::Sheet,
     ui::{
-        PanelContext, PanelState, Theme, cost, logits, next_token, sampling, theme, timeline,
-        tokens,
+        PanelContext, PanelState, Theme, card, cost, logits, next_token, sampling, theme, timeline,
+        tokens, toy,
     },
     worker::{Command, Pace, WorkerHandle},
 };
@@ -173,6 +174,7 @@ impl eframe::App for Canvas {
             now: 0.0,
         };
         let ground = egui::Frame::new().fill(self.theme.window).inner_margin(6);
+        card::mark_typed(ui.ctx(), ctx.session.toy().is_some());
         egui::CentralPanel::default()
             .frame(ground)
             .show(ui, |ui| (self.panel)(ui, &mut ctx));
@@ -259,6 +261,49 @@ fn costs(name: &str, dark: bool) {
     stage.act(Action::MeasureUncached);
     stage.act(Action::Select(40));
     picture_of(stage, name, cost::show, vec2(620.0, 420.0), dark);
+}
+
+/// A toy opens with a continuation, and its panel shows the row that was chosen from.
+fn toys(name: &str, sheet: &Sheet, panel: Panel, size: Vec2, dark: bool) {
+    let mut stage = Stage::new();
+    let toy = sheet.read().expect("an example");
+    stage.act(Action::LoadModel {
+        source: logitscope::model::ModelSource::Toy(toy.into()),
+        device: logitscope::model::DeviceChoice::Auto,
+    });
+    stage.act(Action::Select(3));
+    picture_of(stage, name, panel, size, dark);
+}
+
+#[test]
+fn toy_logits_light() {
+    let sheet = Sheet::logits_example();
+    toys(
+        "toy_logits_light",
+        &sheet,
+        toy::show,
+        vec2(560.0, 400.0),
+        false,
+    );
+}
+
+#[test]
+fn toy_conditionals_dark() {
+    let sheet = Sheet::conditionals_example();
+    toys(
+        "toy_conditionals_dark",
+        &sheet,
+        toy::show,
+        vec2(620.0, 380.0),
+        true,
+    );
+}
+
+#[test]
+fn toy_logits_and_softmax_light() {
+    let sheet = Sheet::logits_example();
+    let size = vec2(560.0, 260.0);
+    toys("toy_softmax_light", &sheet, logits::show, size, false);
 }
 
 #[test]

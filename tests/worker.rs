@@ -10,6 +10,7 @@ use logitscope::{
     prediction::Phase,
     sampling::{Mode, SamplingSettings},
     tokenizer::Tokenizer,
+    toy::Sheet,
     worker::{
         Command, Event, MeasureRequest, ModelInfo, Pace, RunRequest, StopReason, WorkerHandle,
     },
@@ -521,4 +522,69 @@ fn a_measurement_of_what_is_no_token_fails_and_the_worker_goes_on() {
     };
     assert!(message.contains("9999999"), "{message}");
     assert_eq!(client.run(&[300, 301], &settings(2)).chosen.len(), 2);
+}
+
+// ---- typed numbers ----------------------------------------------------------------------------------------------
+
+#[test]
+fn a_toy_is_run_like_a_model_and_other_numbers_change_the_next_draw() {
+    let mut client = Client::start();
+    let sheet = Sheet::logits_example();
+    let toy = Arc::new(sheet.read().expect("an example"));
+    client.worker.send(Command::Load {
+        source: ModelSource::Toy(toy.clone()),
+        device: DeviceChoice::Cpu,
+    });
+    client.model = loop {
+        if let Event::Loaded(model) = wait(&client.worker) {
+            break model;
+        }
+    };
+    assert_eq!((client.model.n_ctx, client.model.vocab_size), (6, 4));
+    let greedy = SamplingSettings {
+        mode: Mode::Greedy,
+        ..settings(10)
+    };
+    let outcome = client.typed_run(toy.prompt(), &greedy);
+    assert_eq!(outcome, (vec![3, 0, 1], Some(StopReason::ContextFull)));
+    let mut other = sheet.clone();
+    other.set_cell(2, 3, "-2.1".to_owned());
+    let other = Arc::new(other.read().expect("numbers"));
+    client.worker.send(Command::UseToy(other));
+    let (chosen, _) = client.typed_run(toy.prompt(), &greedy);
+    assert_eq!(chosen, [0, 0, 1]);
+    // A model takes the place back.
+    client.worker.send(Command::Load {
+        source: ModelSource::BuiltIn,
+        device: DeviceChoice::Cpu,
+    });
+    while !matches!(wait(&client.worker), Event::Loaded(_)) {}
+    assert_eq!(client.run(&[300, 301], &settings(3)).chosen.len(), 3);
+}
+
+impl Client {
+    /// A run whose predictions have no attention.
+    fn typed_run(
+        &mut self,
+        context: &[u32],
+        settings: &SamplingSettings,
+    ) -> (Vec<u32>, Option<StopReason>) {
+        let request = self.request(context, settings);
+        self.worker.send(Command::Run(request));
+        let mut chosen = Vec::new();
+        loop {
+            match wait(&self.worker) {
+                Event::Chosen { choice, .. } => chosen.push(choice.id),
+                Event::Predicted { predictions, .. } => {
+                    for prediction in predictions {
+                        assert_eq!(prediction.timing.phase, Phase::Typed);
+                        assert!(prediction.attention.is_none());
+                    }
+                }
+                Event::Stopped { reason, .. } => return (chosen, reason),
+                Event::Failed { message, .. } => panic!("{message}"),
+                _ => {}
+            }
+        }
+    }
 }

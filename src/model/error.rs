@@ -144,6 +144,8 @@ pub enum ModelError {
     #[error("the compute device failed: {0}; open the model again or choose the CPU")]
     Device(String),
 
+    #[error("a toy has no weights: its numbers are typed")]
+    Typed,
     #[error("there are no tokens to run the model on")]
     NoTokens,
     #[error("token id {id} is outside the vocabulary of {vocab_size} tokens")]

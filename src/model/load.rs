@@ -53,6 +53,7 @@ impl Gpt2 {
                 notes.extend(fit_vocabulary(&mut config, &files, &folder));
                 (config, Weights::Files(files))
             }
+            ModelSource::Toy(_) => return Err(ModelError::Typed),
             ModelSource::Random(_, seed) => {
                 let weights = Weights::Random {
                     seed: *seed,

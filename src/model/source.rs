@@ -3,9 +3,14 @@
 //! Owns the built-in model's bytes, the choice of files in a folder and the sentence for each kind
 //! of folder that is none. Weights are read by `load`. Any thread may use it.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use serde_json::Value;
+
+use crate::toy::Toy;
 
 use super::{
     config::Gpt2Config, error::ModelError, infer_config::infer_config, tensor_files::TensorFiles,
@@ -25,6 +30,8 @@ pub enum ModelSource {
     Folder(PathBuf),
     /// Random weights of a given size and seed, for measuring.
     Random(Gpt2Config, u64),
+    /// No model at all: typed numbers.
+    Toy(Arc<Toy>),
 }
 
 /// The tokenizer of the built-in model.
@@ -146,6 +153,7 @@ pub fn source_config(source: &ModelSource) -> Result<Gpt2Config, ModelError> {
         ModelSource::BuiltIn => Gpt2Config::from_json(BUILT_IN_CONFIG),
         ModelSource::Folder(folder) => Ok(folder_config(&model_folder(folder))?.0),
         ModelSource::Random(config, _) => config.validate().map(|()| config.clone()),
+        ModelSource::Toy(_) => Err(ModelError::Typed),
     }
 }
 

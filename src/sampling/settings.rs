@@ -138,6 +138,18 @@ impl SamplingSettings {
         }
     }
 
+    /// The same with nothing that makes what is drawn from differ from softmax of the logits.
+    pub fn without_reshaping(&self) -> Self {
+        Self {
+            temperature: 1.0,
+            top_k: 0,
+            top_p: 1.0,
+            min_p: 0.0,
+            repetition_penalty: 1.0,
+            ..self.clone()
+        }
+    }
+
     /// The nearest settings that [`validate`](Self::validate) accepts. NaN becomes the default of
     /// its field, empty stop strings are dropped.
     pub fn clamped(&self) -> Self {

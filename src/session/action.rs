@@ -6,6 +6,7 @@ use super::{Condition, NodeId};
 use crate::{
     model::{DeviceChoice, ModelSource},
     sampling::SamplingSettings,
+    toy::Toy,
     worker::Pace,
 };
 
@@ -56,6 +57,8 @@ pub enum Action {
         device: DeviceChoice,
     },
     CancelLoad,
+    /// Other numbers for the toy in use.
+    EditToy(Arc<Toy>),
     SelfCheck,
     /// Time the text without the KV cache: what was not measured yet, else all of it once more.
     MeasureUncached,

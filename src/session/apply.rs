@@ -10,6 +10,7 @@ use super::{
 use crate::{
     model::ModelSource,
     sampling::SamplingSettings,
+    tokenizer::Tokenizer,
     worker::{Command, Pace, RunRequest, StopReason},
 };
 
@@ -58,6 +59,7 @@ impl Session {
                 .then_some(Command::CancelLoad)
                 .into_iter()
                 .collect(),
+            Action::EditToy(toy) => self.edit_toy(toy, now),
             Action::SelfCheck => vec![Command::SelfCheck],
             Action::MeasureUncached => self.measure_uncached(),
             Action::CancelMeasurement => self.cancel_measurement(),
@@ -88,13 +90,20 @@ impl Session {
         if text == self.text() {
             return Vec::new();
         }
+        if self.unread.take().is_some() && self.model.is_some() && text == self.layout.text {
+            return Vec::new();
+        }
         let Some(tokenizer) = self.tokenizer().cloned() else {
             self.unread = Some(text.to_owned());
             return Vec::new();
         };
+        let edit = tokenizer.retokenise_from(&self.ids, text);
+        if self.toy().is_some() && !edit.exact {
+            self.unread = Some(text.to_owned());
+            return Vec::new();
+        }
         let commands = self.leave_run();
         self.record(Change::Typing, now);
-        let edit = tokenizer.retokenise_from(&self.ids, text);
         self.rewrite(edit.kept, &edit.ids);
         self.select_after_edit(edit.kept);
         self.predict_at = Some(now + TYPING_PAUSE_SECONDS);
@@ -281,6 +290,7 @@ impl Session {
         if self.path.is_empty() && !self.begin_with_end_of_text() {
             return Vec::new();
         }
+        self.unread = None;
         let mut commands = self.interrupt();
         self.stop_reason = None;
         self.predict_at = None;
@@ -504,6 +514,13 @@ impl Session {
 
     fn restore(&mut self, state: State) -> Vec<Command> {
         let mut commands = self.leave_run();
+        // Another toy's numbers come back with the text; another model is not loaded by an undo.
+        if let Some(index) = state.toy
+            && self.toy().is_some()
+            && self.model != Some(index)
+        {
+            commands.extend(self.use_toy(index));
+        }
         let text_changes = state.head != self.head;
         self.settings = state.settings;
         self.book = state.book;
@@ -548,11 +565,18 @@ impl Session {
         if self.path_nodes().all(|node| node.model == model) {
             return;
         }
-        let text = self.layout.text.clone();
-        let ids = tokenizer.encode(&text);
+        let ids = self.read(&tokenizer, &self.layout.text);
         self.path.clear();
         self.head = Tree::ROOT;
         self.rewrite(0, &ids);
+    }
+
+    /// The ids of a text; a toy that cannot read it begins with its own prompt.
+    pub(super) fn read(&self, tokenizer: &Tokenizer, text: &str) -> Vec<u32> {
+        match self.toy() {
+            Some(toy) => toy.ids_or_prompt(text),
+            None => tokenizer.encode(text),
+        }
     }
 
     fn recompute(&mut self) -> Vec<Command> {

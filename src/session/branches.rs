@@ -4,7 +4,7 @@
 //! from the list, so that undo brings it back with everything that was recorded of it.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -44,6 +44,22 @@ pub struct Branch {
     pub apart: Chain,
     /// Over the current text's tokens that this one has not got.
     pub current_apart: Chain,
+}
+
+impl BranchBook {
+    /// The same with what is said of some nodes said of others in their place too.
+    pub(super) fn carried_over(&self, to: &HashMap<NodeId, NodeId>) -> Self {
+        let mut book = self.clone();
+        for (old, &new) in to {
+            if let Some(name) = self.names.get(old) {
+                book.names.insert(new, name.clone());
+            }
+            if self.deleted.contains(old) {
+                book.deleted.insert(new);
+            }
+        }
+        book
+    }
 }
 
 fn common(a: &[NodeId], b: &[NodeId]) -> usize {
@@ -136,11 +152,12 @@ impl Session {
         let node = self.tree.node(id);
         self.tree.children(id).is_empty()
             && !self.book.deleted.contains(&id)
+            && !self.superseded.contains(&node.model)
             && (node.prediction.is_some() || node.origin.is_generated())
     }
 
     /// The name of a branch. It stays with the branch as that grows.
-    fn branch_name(&self, head: NodeId) -> Option<&str> {
+    pub fn branch_name(&self, head: NodeId) -> Option<&str> {
         let mut at = head;
         loop {
             if let Some(name) = self.book.names.get(&at) {

@@ -106,7 +106,7 @@ impl Session {
             Some(text) => {
                 let ids = self
                     .tokenizer()
-                    .map(|tokenizer| tokenizer.encode(&text))
+                    .map(|tokenizer| self.read(tokenizer, &text))
                     .unwrap_or_default();
                 self.rewrite(0, &ids);
             }
@@ -144,7 +144,7 @@ impl Session {
                     record_ms: prefill.record_ms + timing.record_ms,
                 };
             }
-            self.last_timing = Some(timing);
+            self.last_timing = Some(timing).filter(|timing| timing.phase != Phase::Typed);
         }
         let start = self.context_start();
         for (offset, prediction) in predictions.into_iter().enumerate() {

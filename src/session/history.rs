@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::{BranchBook, tree::NodeId};
+use super::{BranchBook, ModelIndex, tree::NodeId};
 use crate::sampling::SamplingSettings;
 
 /// Everything that undo brings back.
@@ -14,6 +14,8 @@ pub struct State {
     pub settings: Arc<SamplingSettings>,
     pub selected: usize,
     pub book: Arc<BranchBook>,
+    /// The toy in use.
+    pub toy: Option<ModelIndex>,
 }
 
 /// What kind of change a state was left by; neighbouring changes of one kind become one entry.
@@ -25,11 +27,12 @@ pub enum Change {
     Step,
     Branch,
     Model,
+    Toy,
 }
 
 impl Change {
     fn coalesces(self) -> bool {
-        matches!(self, Self::Typing | Self::Settings)
+        matches!(self, Self::Typing | Self::Settings | Self::Toy)
     }
 }
 

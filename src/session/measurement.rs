@@ -123,6 +123,7 @@ impl Session {
         match () {
             () if self.loading.is_some() => Some("A model is being loaded."),
             () if self.model.is_none() => Some("No model is loaded."),
+            () if self.toy().is_some() => Some("A toy computes nothing: its numbers are typed."),
             () if self.path.is_empty() => Some("The text is empty."),
             () if self.is_too_long() => Some("The text is longer than the context."),
             () => None,

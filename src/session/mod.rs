@@ -16,13 +16,14 @@ mod memory;
 mod phases;
 mod redraw;
 mod sequence;
+mod toys;
 mod tree;
 mod view;
 
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 pub use action::Action;
 pub use branches::{Branch, BranchBook};
@@ -99,6 +100,8 @@ pub struct Session {
     models: Vec<Arc<ModelInfo>>,
     /// Index of the loaded model in `models`.
     model: Option<ModelIndex>,
+    /// Toys whose numbers were typed over: kept for undo.
+    superseded: HashSet<ModelIndex>,
     loading: Option<Loading>,
     tree: Tree,
     head: NodeId,
@@ -106,7 +109,7 @@ pub struct Session {
     path: Vec<NodeId>,
     ids: Vec<u32>,
     layout: TextLayout,
-    /// Text to read once a model is there to read it.
+    /// Text that nothing has read: no model is there yet, or the toy in use knows no such words (yet).
     unread: Option<String>,
     /// The prediction after a lone end-of-text, which an empty text stands for.
     empty_prediction: Option<Prediction>,
@@ -156,6 +159,7 @@ impl Session {
         Self {
             models: Vec::new(),
             model: None,
+            superseded: HashSet::new(),
             loading: None,
             tree: Tree::default(),
             head: Tree::ROOT,
@@ -224,6 +228,11 @@ impl Session {
         } else {
             &self.layout.text
         }
+    }
+
+    /// Whether the text on show is not the one that the tokens make up.
+    pub fn is_unread(&self) -> bool {
+        self.unread.is_some()
     }
 
     /// Byte ends of the tokens' pieces in the full text, and how many last tokens hold an unfinished character.
@@ -461,6 +470,7 @@ impl Session {
             settings: self.settings.clone(),
             selected: self.selected,
             book: self.book.clone(),
+            toy: self.model.filter(|_| self.toy().is_some()),
         }
     }
 
@@ -557,6 +567,9 @@ impl Session {
     fn leave_run(&mut self) -> Vec<Command> {
         let commands = self.interrupt();
         self.run = Run::default();
+        if self.model.is_some() {
+            self.unread = None;
+        }
         commands
     }
 

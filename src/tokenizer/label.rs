@@ -25,6 +25,10 @@ impl Tokenizer {
         if self.is_special(id) {
             return String::from_utf8_lossy(bytes).into_owned();
         }
+        let bytes = match bytes.strip_prefix(b" ") {
+            Some(word) if self.inner.word_labels => word,
+            _ => bytes,
+        };
         let mut parts = Vec::new();
         for chunk in bytes.utf8_chunks() {
             if !chunk.valid().is_empty() {

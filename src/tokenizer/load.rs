@@ -153,6 +153,7 @@ fn build(bytes: &[u8]) -> Result<Inner, TokenizerError> {
         end_of_text,
         byte_level: style.byte_level,
         strip_first: style.strip_first,
+        word_labels: false,
     })
 }
 

@@ -66,6 +66,8 @@ struct Inner {
     byte_level: bool,
     /// The space before the first token is the tokenizer's own and not shown.
     strip_first: bool,
+    /// Labels leave out the space before a word.
+    word_labels: bool,
 }
 
 impl std::fmt::Debug for Tokenizer {
@@ -112,6 +114,14 @@ impl Tokenizer {
         load::without_tokens_past(&self.inner, rows).map(|inner| Self {
             inner: Arc::new(inner),
         })
+    }
+
+    /// The same with labels that leave out the space before a word: for a vocabulary in which every token is one.
+    pub(crate) fn with_word_labels(mut self) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.word_labels = true;
+        }
+        self
     }
 
     /// How many ids the files name, whether the model has rows for them or not.

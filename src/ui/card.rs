@@ -1,6 +1,6 @@
 //! The frame of every panel: rounded ground, title in small capitals, one dim line saying what is shown, a menu.
 
-use egui::{Align, Layout, Response, RichText, Sense, Ui, UiBuilder};
+use egui::{Align, Context, Id, Layout, Response, RichText, Sense, Ui, UiBuilder};
 use egui_material_icons::icons::ICON_MORE_HORIZ;
 
 use super::{
@@ -46,7 +46,7 @@ impl Card<'_> {
         let title = ui
             .horizontal(|ui| {
                 let title = ui.add(
-                    egui::Label::new(small_capitals(self.title, theme))
+                    egui::Label::new(heading(ui.ctx(), self.title, theme))
                         .sense(Sense::click_and_drag())
                         .selectable(false),
                 );
@@ -71,6 +71,25 @@ impl Card<'_> {
         ui.add_space(2.0);
         content(&mut ui);
         title.on_hover_cursor(egui::CursorIcon::Grab)
+    }
+}
+
+/// Whether every panel's title says, from now on, that the numbers are typed ones.
+pub fn mark_typed(ctx: &Context, typed: bool) {
+    ctx.data_mut(|data| data.insert_temp(typed_id(), typed));
+}
+
+fn typed_id() -> Id {
+    Id::unique("numbers are typed")
+}
+
+/// A panel's title, with what holds of all its numbers.
+pub fn heading(ctx: &Context, title: &str, theme: &Theme) -> RichText {
+    let typed = ctx.data(|data| data.get_temp(typed_id())).unwrap_or(false);
+    if typed {
+        small_capitals(&format!("{title} · typed"), theme)
+    } else {
+        small_capitals(title, theme)
     }
 }
 

@@ -11,7 +11,7 @@ use egui::{
     Stroke, StrokeKind, TextStyle, Ui, UiBuilder, pos2, vec2,
 };
 
-use super::{PanelContext, Theme, card::small_capitals, theme::mono_bold};
+use super::{PanelContext, Theme, card::heading, theme::mono_bold};
 use crate::session::{Action, Activity, Session};
 
 pub use steps::{axis, cut_rect, prefill_color, select_steps, typical_max};
@@ -176,7 +176,7 @@ pub fn fitting_row_height(usual: f32, height: f32, wanted: usize) -> f32 {
 /// The room beside a panel's title, left of its menu: for the one control that the panel lives by. Laid out from
 /// the right.
 pub fn header_slot(ui: &mut Ui, title: &str, theme: &Theme, contents: impl FnOnce(&mut Ui)) {
-    let title = egui::WidgetText::from(small_capitals(title, theme));
+    let title = egui::WidgetText::from(heading(ui.ctx(), title, theme));
     let title_width = title
         .into_galley(
             ui,
@@ -259,11 +259,17 @@ fn why_no_view(session: &Session) -> (String, bool) {
     }
 }
 
+/// One dim sentence in a panel's place.
+pub fn say(ui: &mut Ui, theme: &Theme, sentence: impl Into<String>) {
+    let text = egui::RichText::new(sentence).color(theme.dim);
+    ui.add(egui::Label::new(text).wrap());
+}
+
 /// Says why there is nothing to draw.
 pub fn no_view(ui: &mut Ui, ctx: &mut PanelContext) {
     let (why, recomputable) = why_no_view(ctx.session);
     ui.add_space(8.0 * ctx.scale);
-    ui.add(egui::Label::new(egui::RichText::new(why).color(ctx.theme.dim)).wrap());
+    say(ui, ctx.theme, why);
     if recomputable && ui.button("Compute again").clicked() {
         ctx.act(Action::Recompute);
     }

@@ -33,7 +33,9 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
         |ui| chart::copy_table_item(ui, || Some(words::table(session))),
         |ui| {
             chart::header_slot(ui, TITLE, ctx.theme, |ui| measure_button(ui, ctx));
-            if session.is_empty() {
+            if session.toy().is_some() {
+                chart::say(ui, ctx.theme, words::NOTHING_COMPUTED);
+            } else if session.is_empty() {
                 chart::no_view(ui, ctx);
             } else {
                 content(ui, ctx);

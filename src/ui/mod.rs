@@ -17,6 +17,7 @@ pub mod text;
 pub mod theme;
 pub mod timeline;
 pub mod tokens;
+pub mod toy;
 pub mod transport;
 
 use eframe::egui_wgpu::RenderState;
@@ -40,10 +41,11 @@ pub enum Panel {
     Loop,
     Branches,
     Cost,
+    Toy,
 }
 
 impl Panel {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Text,
         Self::Tokens,
         Self::Sampling,
@@ -55,6 +57,7 @@ impl Panel {
         Self::Loop,
         Self::Branches,
         Self::Cost,
+        Self::Toy,
     ];
 
     /// Those that a fresh layout shows; the others are opened from the Panels menu.
@@ -81,6 +84,7 @@ impl Panel {
             Self::Loop => "Loop",
             Self::Branches => "Branches",
             Self::Cost => "Cost",
+            Self::Toy => "Toy",
         }
     }
 }
@@ -129,6 +133,7 @@ pub struct PanelState {
     pub logits: logits::LogitsState,
     pub next_token: next_token::NextTokenState,
     pub sequence: sequence::SequenceState,
+    pub toy: toy::ToyState,
     /// Index of the token that the pointer is on, in any panel: highlighted in all others next frame.
     #[serde(skip)]
     pub hovered_token: Option<usize>,

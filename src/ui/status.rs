@@ -61,7 +61,10 @@ fn device(ui: &mut Ui, ctx: &PanelContext, roomy: bool) {
     } else {
         format!(": {}", model.device_why)
     };
-    let whole = format!("{}{why} · {}", model.device, model.precision);
+    let whole = match model.toy() {
+        Some(_) => format!("{}, no model, no device", model.device),
+        None => format!("{}{why} · {}", model.device, model.precision),
+    };
     let short = format!(
         "{} · {}",
         model.device.split(' ').next().unwrap_or_default(),
@@ -75,6 +78,11 @@ fn device(ui: &mut Ui, ctx: &PanelContext, roomy: bool) {
 fn phase(session: &Session) -> &'static str {
     match session.activity() {
         _ if session.loading().is_some() => "LOADING",
+        Activity::Predicting | Activity::Running | Activity::Ending { .. }
+            if session.toy().is_some() =>
+        {
+            "TYPED ROWS"
+        }
         Activity::Predicting => "PREFILL",
         Activity::Running | Activity::Ending { .. } => {
             match session.last_timing().map(|timing| timing.phase) {
@@ -146,6 +154,9 @@ fn left_parts(session: &Session) -> Vec<String> {
 }
 
 fn self_check(ui: &mut Ui, ctx: &mut PanelContext) {
+    if ctx.session.toy().is_some() {
+        return;
+    }
     let theme = ctx.theme;
     let (text, detail) = match ctx.session.self_check() {
         Some(check) if check.passed => ("self-check ✓", check.lines.join("\n")),

@@ -53,6 +53,12 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> egui::Response {
 }
 
 fn subtitle(session: &Session) -> String {
+    if let Some(toy) = session.toy().filter(|_| session.is_unread()) {
+        return format!(
+            "not read yet: the toy's tokens are {}",
+            toy.sheet().labels.join(", ")
+        );
+    }
     let counts = session.counts();
     let mut parts = vec![format!(
         "{} typed, {} generated",
@@ -112,7 +118,7 @@ fn editor(ui: &mut Ui, ctx: &mut PanelContext) {
                 .hint_text("Type a prompt, or choose one from Examples")
                 .layouter(&mut layouter)
                 .show(ui);
-            if text == session.text() {
+            if text == session.text() && !session.is_unread() {
                 let marks = Marks::of(
                     &output.galley,
                     output.galley_pos.to_vec2(),
@@ -146,7 +152,7 @@ fn layout(text: &str, session: &Session, theme: &Theme, font: &FontId) -> Layout
     };
     let mut job = LayoutJob::default();
     let mut start = 0;
-    if text == session.text() {
+    if text == session.text() && !session.is_unread() {
         let mut section = (false, false);
         let mut before = 0;
         for (node, &end) in session.path_nodes().zip(&session.layout().ends) {

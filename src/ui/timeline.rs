@@ -69,6 +69,7 @@ fn content(ui: &mut Ui, ctx: &mut PanelContext) {
         bands,
         axes,
         area.left() + gutter - 6.0,
+        ctx.session.toy().is_some(),
     );
     let columns = ctx.session.len() + 1;
     let (width, fits) = column_width(plot.width(), columns, ctx.scale);
@@ -105,13 +106,32 @@ fn content(ui: &mut Ui, ctx: &mut PanelContext) {
 }
 
 /// Numbers and units at both ends of each axis, and its base line.
-fn draw_axes(ui: &Ui, theme: &Theme, faces: &Faces, bands: Bands, axes: Axes, right: f32) {
+fn draw_axes(
+    ui: &Ui,
+    theme: &Theme,
+    faces: &Faces,
+    bands: Bands,
+    axes: Axes,
+    right: f32,
+    typed: bool,
+) {
     let one = |band, end, unit| {
         chart::axis(ui.painter(), theme, faces, band, right, (end, unit));
     };
     one(bands.nats, axes.nats, "nats");
-    if let Some(ms) = bands.ms {
-        one(ms, axes.ms, "ms");
+    match bands.ms {
+        Some(ms) if typed => {
+            let said = "no times: the numbers are typed";
+            chart::text_left(
+                ui.painter(),
+                ms.left_center(),
+                said,
+                &faces.small,
+                theme.dim,
+            );
+        }
+        Some(ms) => one(ms, axes.ms, "ms"),
+        None => {}
     }
 }
 
@@ -197,7 +217,7 @@ impl Drawing<'_> {
             let ground = Rect::from_x_y_ranges(self.column(index), self.bands.nats.top()..=bottom);
             painter.rect_filled(ground, 0, self.theme.field);
         }
-        if let Some(band) = self.bands.ms {
+        if let Some(band) = self.bands.ms.filter(|_| self.session.toy().is_none()) {
             self.times(&mut bars, band, &columns);
         }
         let mut before = columns

@@ -221,6 +221,17 @@ fn model_menu(
                 });
             }
         }
+        if ui
+            .button("Typed numbers (toy)")
+            .on_hover_text("Numbers that you type in the Toy panel, in a model's place")
+            .clicked()
+            && let Ok(toy) = ctx.panels.toy.sheet().read()
+        {
+            ctx.act(Action::LoadModel {
+                source: ModelSource::Toy(toy.into()),
+                device: *device,
+            });
+        }
         ui.separator();
         hub_menu::names(ui, ctx, download, wishes);
         ui.separator();
@@ -252,12 +263,15 @@ fn model_menu(
         && download.is_none()
         && let Some(model) = ctx.session.model()
     {
-        let text = format!(
-            "{} · {} layers × {} heads",
-            parameters(model.parameters),
-            model.n_layer,
-            model.n_head
-        );
+        let text = match model.toy() {
+            Some(_) => format!("{}, no model", model.device),
+            None => format!(
+                "{} · {} layers × {} heads",
+                parameters(model.parameters),
+                model.n_layer,
+                model.n_head
+            ),
+        };
         ui.label(RichText::new(text).color(ctx.theme.dim));
     }
 }

@@ -126,7 +126,13 @@ impl Inbox {
             }
             // Nothing is being loaded.
             (Command::CancelLoad, _) => ControlFlow::Continue(()),
-            (next @ (Command::Load { .. } | Command::Predict { .. } | Command::Run(_)), _) => {
+            (
+                next @ (Command::Load { .. }
+                | Command::UseToy(_)
+                | Command::Predict { .. }
+                | Command::Run(_)),
+                _,
+            ) => {
                 self.waiting.push_back(next);
                 ControlFlow::Break(())
             }

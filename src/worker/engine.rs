@@ -1,17 +1,19 @@
-//! The model with its KV cache, and the generation loop: predict → select → append → repeat until a stop.
+//! The model with its KV cache.
 //!
-//! The same loop serves the window (on the worker's thread) and the command line (on its own).
+//! The same engine serves the window (on the worker's thread) and the command line (on its own).
 
 use std::{ops::ControlFlow, path::Path, sync::Arc, time::Instant};
 
-use super::{Control, Event, Live, ModelInfo, RunRequest, StopReason, stops::StopMatcher};
+use super::{
+    Control, Event, ModelInfo, RunRequest, StopReason,
+    generation::{Predictor, generate},
+};
 use crate::{
     model::{
         ComputeDevice, DeviceChoice, Gpt2, KvCache, Logits, ModelError, ModelSource, Record,
         TokenizerFiles, built_in_tokenizer_json, folder_tokenizer_files, model_folder,
     },
     prediction::{LogitsRow, PassTiming, Phase, Prediction},
-    sampling::select,
     tokenizer::{Tokenizer, TokenizerError, VocabAndMerges},
 };
 
@@ -143,6 +145,7 @@ impl Engine {
                     special_tokens_map: special_tokens_map.as_deref(),
                 })?,
             },
+            ModelSource::Toy(toy) => toy.tokenizer().clone(),
             ModelSource::Random(..) => return Err(EngineError::NoTokenizer),
         })
     }
@@ -318,102 +321,30 @@ impl Engine {
         control: &mut dyn Control,
         emit: &mut dyn FnMut(Event),
     ) -> Result<StopReason, EngineError> {
-        let RunRequest {
-            epoch,
-            context: mut ids,
-            from,
-            open,
-            continuation,
-            budget,
-            settings,
-            pace,
-        } = request;
-        let mut live = Live { settings, pace };
-        let mut row = open;
-        let from = if row.is_none() {
-            from.min(ids.len().saturating_sub(1))
-        } else {
-            from
-        };
-        if self
-            .predict_reporting(epoch, &ids, from, control, emit, &mut row)?
-            .is_break()
-        {
-            return Ok(StopReason::Stopped);
-        }
-        let mut stops = StopMatcher::new(self.tokenizer.clone(), &ids, continuation);
-        let mut appended = 0;
-        let mut last_token_at: Option<Instant> = None;
-        loop {
-            if appended >= budget {
-                return Ok(StopReason::MaxNewTokens);
-            }
-            if ids.len() >= self.n_ctx() {
-                return Ok(StopReason::ContextFull);
-            }
-            if control.wait(last_token_at, &mut live).is_break() {
-                return Ok(StopReason::Stopped);
-            }
-            last_token_at = Some(Instant::now());
-            let Some(logits) = row.take() else {
-                return Ok(StopReason::Stopped);
-            };
+        generate(self, request, control, emit)
+    }
+}
 
-            let choice = select(&logits.values, &ids, &live.settings, ids.len() as u64, 0);
-            ids.push(choice.id);
-            appended += 1;
-            let id = choice.id;
-            emit(Event::Chosen {
-                epoch,
-                choice,
-                settings: live.settings.clone(),
-            });
-
-            let last = ids.len() - 1;
-            // A decode step is one pass: it is not interrupted.
-            let _ = self.predict_reporting(
-                epoch,
-                &ids,
-                last,
-                &mut super::Uncontrolled,
-                emit,
-                &mut row,
-            )?;
-            if Some(id) == self.end_of_text {
-                return Ok(StopReason::EndOfText);
-            }
-            if stops.push(id, &live.settings.stop) {
-                return Ok(StopReason::StopString);
-            }
-        }
+impl Predictor for Engine {
+    fn n_ctx(&self) -> usize {
+        self.n_ctx()
     }
 
-    /// [`Self::predict`] that reports each chunk and leaves the last logits in `row`.
-    fn predict_reporting(
+    fn end_of_text(&self) -> Option<u32> {
+        self.end_of_text
+    }
+
+    fn tokenizer(&self) -> Option<&Tokenizer> {
+        self.tokenizer.as_ref()
+    }
+
+    fn predict(
         &mut self,
-        epoch: u64,
-        ids: &[u32],
+        context: &[u32],
         from: usize,
-        control: &mut dyn Control,
-        emit: &mut dyn FnMut(Event),
-        row: &mut Option<Arc<LogitsRow>>,
+        on_chunk: &mut dyn FnMut(usize, Vec<Prediction>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, EngineError> {
-        self.predict(ids, from, true, &mut |first, predictions| {
-            if let Some(logits) = predictions
-                .last()
-                .and_then(|prediction| prediction.logits.clone())
-            {
-                *row = Some(logits);
-            }
-            if !predictions.is_empty() {
-                emit(Event::Predicted {
-                    epoch,
-                    first,
-                    predictions,
-                });
-            }
-            control.check()
-        })
+        self.predict(context, from, true, on_chunk)
     }
 }
 
@@ -424,6 +355,7 @@ impl ModelSource {
             Self::BuiltIn => "storyteller".to_owned(),
             Self::Folder(folder) => folder_name(folder),
             Self::Random(..) => "random weights".to_owned(),
+            Self::Toy(_) => crate::toy::NAME.to_owned(),
         }
     }
 }

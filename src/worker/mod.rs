@@ -5,11 +5,13 @@
 
 mod control;
 mod engine;
+mod generation;
 mod handle;
 mod measurement;
 mod protocol;
 mod stops;
 mod thread;
+mod toy;
 
 pub use control::{Control, Live, Uncontrolled};
 pub use engine::{Engine, EngineError, PREFILL_CHUNK};

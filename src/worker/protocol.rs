@@ -10,6 +10,7 @@ use crate::{
     prediction::{LogitsRow, Prediction},
     sampling::{Choice, SamplingSettings},
     tokenizer::Tokenizer,
+    toy::{self, Toy},
 };
 
 /// What the window asks of the worker.
@@ -20,6 +21,8 @@ pub enum Command {
         source: ModelSource,
         device: DeviceChoice,
     },
+    /// Other typed numbers for the toy in use.
+    UseToy(Arc<Toy>),
     /// Give up the load in progress.
     CancelLoad,
     /// Predict after every context position from `from` on.
@@ -213,4 +216,34 @@ pub struct ModelInfo {
     pub device_why: String,
     pub precision: &'static str,
     pub load_ms: f64,
+}
+
+impl ModelInfo {
+    /// What stands in a model's place where numbers are typed.
+    pub fn of_toy(toy: Arc<Toy>) -> Self {
+        Self {
+            name: toy::NAME.to_owned(),
+            tokenizer: toy.tokenizer().clone(),
+            n_layer: 0,
+            n_head: 0,
+            n_embd: 0,
+            n_ctx: toy.n_ctx(),
+            vocab_size: toy.vocab_size(),
+            end_of_text: toy.tokenizer().end_of_text(),
+            parameters: 0,
+            device: toy::DEVICE.to_owned(),
+            device_why: String::new(),
+            precision: toy::PRECISION,
+            load_ms: 0.0,
+            source: ModelSource::Toy(toy),
+        }
+    }
+
+    /// The typed numbers, where they stand in a model's place.
+    pub fn toy(&self) -> Option<&Arc<Toy>> {
+        match &self.source {
+            ModelSource::Toy(toy) => Some(toy),
+            _ => None,
+        }
+    }
 }

@@ -11,12 +11,17 @@ use std::{
 };
 
 use super::{
-    Command, Control, Engine, Event, RunRequest, SelfCheckSummary,
+    Command, Control, Engine, Event, ModelInfo, RunRequest, SelfCheckSummary,
     control::Inbox,
     engine::EngineError,
+    generation::{Predictor, generate},
     measurement::{Measurement, TimedPass},
+    toy::ToyRows,
 };
-use crate::model::{DeviceChoice, ModelError, ModelSource, Outcome, self_check_loaded};
+use crate::{
+    model::{DeviceChoice, ModelError, ModelSource, Outcome, self_check_loaded},
+    toy::Toy,
+};
 
 /// Most parameters for which the self-check runs by itself after loading.
 const AUTOMATIC_CHECK_PARAMETERS: u64 = 20_000_000;
@@ -35,6 +40,8 @@ struct Worker<W: Fn()> {
     outbox: Sender<Event>,
     wake: W,
     engine: Option<Engine>,
+    /// Typed numbers in its place.
+    toy: Option<ToyRows>,
     source: Option<ModelSource>,
     /// The loaded model is small enough to be checked by itself, once nothing else is asked for.
     check_due: bool,
@@ -51,6 +58,7 @@ pub(super) fn run(commands: Receiver<Command>, outbox: Sender<Event>, wake: impl
         outbox,
         wake,
         engine: None,
+        toy: None,
         source: None,
         check_due: false,
         measurement: None,
@@ -77,14 +85,21 @@ pub(super) fn run(commands: Receiver<Command>, outbox: Sender<Event>, wake: impl
 impl<W: Fn()> Worker<W> {
     fn serve(&mut self, command: Command) {
         match command {
-            Command::Load { source, device } => self.load(&source, device),
+            Command::Load { source, device } => match source {
+                ModelSource::Toy(toy) => {
+                    self.use_toy(toy.clone());
+                    self.emit(Event::Loaded(Arc::new(ModelInfo::of_toy(toy))));
+                }
+                source => self.load(&source, device),
+            },
+            Command::UseToy(toy) => self.use_toy(toy),
             Command::Predict {
                 epoch,
                 context,
                 from,
             } => {
-                let outcome = self.guarded(|engine, inbox, emit| {
-                    let _ = engine.predict(&context, from, true, &mut |first, predictions| {
+                let outcome = self.predicting(|predictor, inbox, emit| {
+                    let _ = predictor.predict(&context, from, &mut |first, predictions| {
                         if !predictions.is_empty() {
                             emit(Event::Predicted {
                                 epoch,
@@ -103,8 +118,9 @@ impl<W: Fn()> Worker<W> {
             }
             Command::Run(request) => {
                 let RunRequest { epoch, .. } = request;
-                let outcome = self
-                    .guarded(|engine, inbox, emit| engine.generate(request, inbox, emit).map(Some));
+                let outcome = self.predicting(|predictor, inbox, emit| {
+                    generate(predictor, request, inbox, emit).map(Some)
+                });
                 self.report(
                     epoch,
                     outcome.map(|reason| Event::Stopped { epoch, reason }),
@@ -152,6 +168,35 @@ impl<W: Fn()> Worker<W> {
         }
     }
 
+    /// The same for what a toy can do too.
+    fn predicting<T>(
+        &mut self,
+        work: impl FnOnce(
+            &mut dyn Predictor,
+            &mut Inbox,
+            &mut dyn FnMut(Event),
+        ) -> Result<T, EngineError>,
+    ) -> Result<T, String> {
+        let Some(toy) = &mut self.toy else {
+            return self.guarded(|engine, inbox, emit| work(engine, inbox, emit));
+        };
+        let (outbox, wake) = (&self.outbox, &self.wake);
+        let mut emit = |event| {
+            let _ = outbox.send(event);
+            wake();
+        };
+        work(toy, &mut self.inbox, &mut emit).map_err(|error| error.to_string())
+    }
+
+    /// Puts typed numbers in the model's place; its memory is free then.
+    fn use_toy(&mut self, toy: Arc<Toy>) {
+        self.toy = Some(ToyRows(toy));
+        self.engine = None;
+        self.source = None;
+        self.check_due = false;
+        self.measurement = None;
+    }
+
     fn load(&mut self, source: &ModelSource, device: DeviceChoice) {
         let name = source.name();
         let mut reported = Instant::now();
@@ -178,6 +223,7 @@ impl<W: Fn()> Worker<W> {
             Ok(Ok((engine, info))) => {
                 let check = info.parameters <= AUTOMATIC_CHECK_PARAMETERS;
                 self.engine = Some(engine);
+                self.toy = None;
                 self.measurement = None;
                 self.source = Some(source.clone());
                 self.emit(Event::Loaded(Arc::new(info)));

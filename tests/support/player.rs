@@ -17,6 +17,7 @@ use logitscope::{
     prediction::{AttentionRow, LayerRow, LogitsRow, PassTiming, Phase, Prediction, pack_weights},
     sampling::select,
     tokenizer::Tokenizer,
+    toy::Toy,
     worker::{
         Command, Event, MeasureRequest, ModelInfo, PREFILL_CHUNK, RunRequest, StopReason,
         WorkerHandle,
@@ -161,6 +162,8 @@ pub struct Player {
     appended: usize,
     /// The passes without the KV cache that are still to be made: when the test says so.
     measurement: Option<MeasureRequest>,
+    /// Typed numbers in the model's place.
+    toy: Option<Arc<Toy>>,
     /// Runs are carried out to their end as soon as they are asked for.
     pub runs_through: bool,
 }
@@ -189,6 +192,7 @@ impl Player {
             run: None,
             appended: 0,
             measurement: None,
+            toy: None,
             runs_through: false,
         };
         (handle, player)
@@ -216,9 +220,21 @@ impl Player {
 
     fn obey(&mut self, command: Command) {
         match command {
+            Command::Load {
+                source: ModelSource::Toy(toy),
+                ..
+            } => {
+                self.toy = Some(toy.clone());
+                self.say(Event::Loaded(Arc::new(ModelInfo::of_toy(toy))));
+            }
+            Command::UseToy(toy) => self.toy = Some(toy),
             Command::Load { .. } => match self.loads.pop_front() {
-                None => self.say(Event::Loaded(self.model.clone())),
+                None => {
+                    self.toy = None;
+                    self.say(Event::Loaded(self.model.clone()));
+                }
                 Some(Load::Succeeds(model)) => {
+                    self.toy = None;
                     self.model = model.clone();
                     self.say(Event::Loaded(model));
                 }
@@ -271,6 +287,14 @@ impl Player {
     }
 
     fn predict(&self, epoch: u64, context: &[u32], from: usize) {
+        if let Some(toy) = &self.toy {
+            let predictions = (from..context.len()).filter_map(|at| toy.prediction(at));
+            return self.say(Event::Predicted {
+                epoch,
+                first: from,
+                predictions: predictions.collect(),
+            });
+        }
         for first in (from..context.len()).step_by(PREFILL_CHUNK) {
             let rows = PREFILL_CHUNK.min(context.len() - first);
             let timing = Arc::new(PassTiming {
@@ -303,7 +327,14 @@ impl Player {
     pub fn append(&mut self, count: usize) {
         for _ in 0..count {
             let Some(run) = &mut self.run else { return };
-            let logits = (self.mind)(&run.context, self.model.vocab_size);
+            let logits = match &self.toy {
+                Some(toy) => toy
+                    .row(run.context.len() - 1)
+                    .expect("a row")
+                    .values
+                    .clone(),
+                None => (self.mind)(&run.context, self.model.vocab_size),
+            };
             let position = run.context.len() as u64;
             let choice = select(&logits, &run.context, &run.settings, position, 0);
             run.context.push(choice.id);
@@ -319,7 +350,14 @@ impl Player {
             match () {
                 () if ended => self.end(StopReason::EndOfText),
                 () if self.appended >= budget => self.end(StopReason::MaxNewTokens),
-                () if context.len() >= self.model.n_ctx => self.end(StopReason::ContextFull),
+                () if context.len()
+                    >= self
+                        .toy
+                        .as_ref()
+                        .map_or(self.model.n_ctx, |toy| toy.n_ctx()) =>
+                {
+                    self.end(StopReason::ContextFull)
+                }
                 () => {}
             }
         }

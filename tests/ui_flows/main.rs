@@ -20,5 +20,6 @@ mod real_worker;
 mod restart;
 mod selection;
 mod sizes;
+mod toy;
 mod typing;
 mod what_if;

@@ -11,7 +11,7 @@ use logitscope::{
     worker::Pace,
 };
 
-use crate::window::{Opening, Window};
+use crate::window::{Opening, Window, store_with};
 
 fn open(file: &Path) -> Window {
     Window::open(Opening {
@@ -132,4 +132,19 @@ fn a_folder_that_cannot_be_written_to_is_said_once_and_nothing_stops() {
     window.click("Run");
     window.append(2);
     assert_eq!(window.session().counts().generated, 2);
+}
+
+#[test]
+fn a_window_that_shows_one_panel_opens_with_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("window.json");
+    for panel in Panel::ALL {
+        let mut remembered = Remembered::default();
+        remembered.dock.alone = Some(panel);
+        let window = Window::open(Opening {
+            store: store_with(&file, &remembered),
+            ..Default::default()
+        });
+        assert_eq!(window.harness.state().remembered().dock.alone, Some(panel));
+    }
 }

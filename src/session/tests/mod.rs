@@ -5,6 +5,7 @@ mod chain;
 mod cost;
 mod iterations;
 mod redraws;
+mod toys;
 
 mod history;
 mod limits;
@@ -159,8 +160,12 @@ impl Bench {
 
     fn predict(&mut self, epoch: u64, context: &[u32], from: usize) {
         let vocab_size = self.session.model().map_or(0, |model| model.vocab_size);
+        let toy = self.session.toy().cloned();
         let predictions: Vec<_> = (from..context.len())
-            .map(|at| prediction(&context[..=at], vocab_size, Phase::Prefill))
+            .map(|at| match &toy {
+                Some(toy) => toy.prediction(at).expect("a row"),
+                None => prediction(&context[..=at], vocab_size, Phase::Prefill),
+            })
             .collect();
         self.forwarded += predictions.len();
         if !predictions.is_empty() {
@@ -179,9 +184,12 @@ impl Bench {
                 panic!("nothing runs")
             };
             let vocab_size = self.session.model().map_or(0, |model| model.vocab_size);
-            let row = prediction(&run.context, vocab_size, Phase::Decode)
-                .logits
-                .expect("logits");
+            let toy = self.session.toy().cloned();
+            let predict = |context: &[u32]| match &toy {
+                Some(toy) => toy.prediction(context.len() - 1).expect("a row"),
+                None => prediction(context, vocab_size, Phase::Decode),
+            };
+            let row = predict(&run.context).logits.expect("logits");
             let choice = select(
                 &row.values,
                 &run.context,
@@ -197,7 +205,7 @@ impl Bench {
                 choice,
                 settings,
             });
-            let next = prediction(&run.context, vocab_size, Phase::Decode);
+            let next = predict(&run.context);
             self.event(Event::Predicted {
                 epoch,
                 first: run.context.len() - 1,

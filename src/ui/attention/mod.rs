@@ -180,6 +180,9 @@ impl AttentionState {
 
 /// Shows the panel over all available space; returns the title's response.
 pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
+    if ctx.session.toy().is_some() {
+        return no_attention(ui, ctx);
+    }
     let mut state = std::mem::take(&mut ctx.panels.attention);
     let mut scene = Scene::read(ctx.session, state.options);
     if scene.options.over == Over::Rollout {
@@ -224,6 +227,26 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
     }
     ctx.panels.attention = state;
     title
+}
+
+/// Typed numbers come from nowhere: there is nothing to attend.
+fn no_attention(ui: &mut Ui, ctx: &PanelContext) -> Response {
+    let card = Card {
+        title: "Attention",
+        subtitle: String::new(),
+    };
+    card.show(
+        ui,
+        ctx.theme,
+        |_| {},
+        |ui| {
+            chart::say(
+                ui,
+                ctx.theme,
+                "A toy has no attention: its numbers are typed, no layers and heads lead to them.",
+            );
+        },
+    )
 }
 
 /// What the menu was asked for.

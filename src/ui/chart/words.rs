@@ -1,7 +1,7 @@
 //! Numbers, settings and labels as the charts write them.
 
 use crate::{
-    prediction::PassTiming,
+    prediction::{PassTiming, Phase},
     sampling::{Filter, SamplingSettings},
     session::Session,
 };
@@ -88,6 +88,9 @@ pub fn timing_cells(timing: Option<&PassTiming>) -> String {
     timing.map_or_else(
         || "\t\t\t".to_owned(),
         |timing| {
+            if timing.phase == Phase::Typed {
+                return format!("{}\t\t\t", timing.phase.name());
+            }
             format!(
                 "{}\t{}\t{:.3}\t{:.3}",
                 timing.phase.name(),

@@ -8,6 +8,8 @@ use crate::{
 
 pub(super) const WHAT_IS_MEASURED: &str = "Puts the same token ids through the model again from the first token on, once for every length, in a cache of its own that starts empty: as generate --no-cache does. It runs in the background whenever the model has nothing else to do; one pass before the first is not counted.";
 
+pub(super) const NOTHING_COMPUTED: &str = "A toy costs nothing: its numbers are typed and looked up, no token goes through a model. Choose a model to see what it costs.";
+
 /// "4 + 5 + … + 200", or shorter where there is no more.
 fn sum(first: usize, last: usize) -> String {
     match last - first {

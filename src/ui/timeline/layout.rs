@@ -103,6 +103,7 @@ impl Axes {
                 match timing.phase {
                     Phase::Decode => decode_ms.push(total),
                     Phase::Prefill => prefill_ms = prefill_ms.max(total),
+                    Phase::Typed => {}
                 }
             }
         }

@@ -99,6 +99,10 @@ pub(super) fn details(ui: &mut Ui, session: &Session, index: usize) {
         let how = match timing.phase {
             Phase::Prefill => format!("prefill of {} tokens", chart::count(timing.rows)),
             Phase::Decode => "decode step".to_owned(),
+            Phase::Typed => {
+                ui.label("the numbers after it are typed: nothing was computed");
+                return;
+            }
         };
         let (model, recording) = (
             milliseconds(timing.model_ms),
