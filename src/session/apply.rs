@@ -186,6 +186,13 @@ impl Session {
     }
 
     fn example(&mut self, text: &str, now: f64) -> Vec<Command> {
+        if self.toy().is_some_and(|toy| !toy.can_read(text)) {
+            self.notice = Some(
+                "This example is for a model: the toy in use knows only its own tokens. Choose a model first."
+                    .to_owned(),
+            );
+            return Vec::new();
+        }
         self.history.end_burst();
         let mut commands = self.edit_text(text, now);
         self.history.end_burst();

@@ -93,13 +93,18 @@ impl Toy {
         }
     }
 
+    /// Whether a text is made of labels only.
+    pub fn can_read(&self, text: &str) -> bool {
+        self.ids(text).is_some()
+    }
+
     /// The ids of a text where it is made of labels only, else the prompt.
     pub fn ids_or_prompt(&self, text: &str) -> Vec<u32> {
+        self.ids(text).unwrap_or_else(|| self.prompt.clone())
+    }
+
+    fn ids(&self, text: &str) -> Option<Vec<u32>> {
         let ids = self.tokenizer.encode(text);
-        if !ids.is_empty() && self.tokenizer.decode(&ids) == text {
-            ids
-        } else {
-            self.prompt.clone()
-        }
+        (!ids.is_empty() && self.tokenizer.decode(&ids) == text).then_some(ids)
     }
 }

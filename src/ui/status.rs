@@ -65,11 +65,14 @@ fn device(ui: &mut Ui, ctx: &PanelContext, roomy: bool) {
         Some(_) => format!("{}, no model, no device", model.device),
         None => format!("{}{why} · {}", model.device, model.precision),
     };
-    let short = format!(
-        "{} · {}",
-        model.device.split(' ').next().unwrap_or_default(),
-        model.precision
-    );
+    let short = match model.toy() {
+        Some(_) => model.device.clone(),
+        None => format!(
+            "{} · {}",
+            model.device.split(' ').next().unwrap_or_default(),
+            model.precision
+        ),
+    };
     let text = if roomy { &whole } else { &short };
     ui.label(RichText::new(text).small().color(ctx.theme.dim))
         .on_hover_text(&whole);

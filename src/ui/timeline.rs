@@ -122,9 +122,9 @@ fn draw_axes(
     match bands.ms {
         Some(ms) if typed => {
             let said = "no times: the numbers are typed";
-            chart::text_left(
+            chart::text_right(
                 ui.painter(),
-                ms.left_center(),
+                ms.right_center(),
                 said,
                 &faces.small,
                 theme.dim,

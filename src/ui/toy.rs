@@ -8,7 +8,7 @@ mod words;
 use std::sync::Arc;
 
 use egui::{
-    Event as InputEvent, Grid, Id, Key, Modifiers, Response, RichText, ScrollArea, Stroke,
+    Align2, Event as InputEvent, Grid, Id, Key, Modifiers, Response, RichText, ScrollArea, Stroke,
     TextEdit, Ui,
 };
 
@@ -65,7 +65,7 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
         ctx.theme,
         |ui| chart::copy_table_item(ui, || session.toy().map(|toy| words::table(toy))),
         |ui| {
-            ScrollArea::both()
+            ScrollArea::vertical()
                 .id_salt("toy")
                 .auto_shrink(false)
                 .show(ui, |ui| match session.toy().cloned() {
@@ -152,24 +152,26 @@ fn desk(ui: &mut Ui, ctx: &mut PanelContext, toy: &Toy) {
             ctx.act(Action::Example(toy.tokenizer().decode(toy.prompt())));
         }
     });
-    ui.horizontal(|ui| {
+    ui.horizontal_wrapped(|ui| {
         ui.label("Prompt");
         let field = TextEdit::singleline(&mut sheet.prompt)
             .id(Id::unique("toy prompt"))
             .font(egui::TextStyle::Monospace)
+            .align(Align2::LEFT_CENTER)
             .desired_width(3.5 * CELL_POINTS * ctx.scale);
         ui.add(field).accessible_name("Toy prompt");
         ui.label(RichText::new(words::kind(sheet.kind)).color(ctx.theme.dim));
     });
-    paste_row(ui, &mut sheet);
-    table(ui, ctx, toy, &mut sheet, problem.as_ref());
-    sizes(ui, &mut sheet);
     let said = match &problem {
         Some(problem) => format!("{problem} Until then the numbers from before stay in use."),
         None => words::product(ctx.session, toy),
     };
-    ui.add_space(2.0);
-    ui.label(said);
+    ui.add(egui::Label::new(said).wrap());
+    paste_row(ui, &mut sheet);
+    ScrollArea::horizontal()
+        .id_salt("toy table")
+        .show(ui, |ui| table(ui, ctx, toy, &mut sheet, problem.as_ref()));
+    sizes(ui, &mut sheet);
     if sheet != before {
         change(ctx, toy, sheet);
     }
@@ -286,8 +288,7 @@ fn cell(
     let hint = words::share(toy, row, column);
     let id = (cell_id(row, column), &*name);
     let response = field(ui, ctx, &mut text, id, wrong, |edit| {
-        edit.hint_text(hint.clone())
-            .align(egui::Align2::RIGHT_CENTER)
+        edit.hint_text(hint.clone()).align(Align2::RIGHT_CENTER)
     });
     if response.changed() {
         sheet.set_cell(row, column, text);
@@ -314,6 +315,7 @@ fn field(
     let edit = TextEdit::singleline(text)
         .id(id)
         .font(egui::TextStyle::Monospace)
+        .align(Align2::LEFT_CENTER)
         .desired_width(width)
         .min_size(egui::vec2(width, 0.0));
     let response = ui.add(style(edit)).accessible_name(name);

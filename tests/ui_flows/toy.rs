@@ -162,6 +162,15 @@ fn words_that_are_no_tokens_wait_in_the_text_until_they_are() {
 }
 
 #[test]
+fn an_example_for_a_model_is_refused_in_words() {
+    let mut window = with_example("Example: logits");
+    window.click("Examples");
+    window.click("A rhyme");
+    assert_eq!(window.text(), "the cat sat");
+    assert!(window.says("This example is for a model"));
+}
+
+#[test]
 fn tokens_and_rows_are_added_and_renamed_by_keyboard() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut window = alone(&folder, Panel::Toy, Remembered::default());
