@@ -15,14 +15,16 @@ use egui::{
 use crate::{
     download::Download,
     hub::{Hub, HubError, RepoId, Revision},
-    model::{DeviceChoice, ModelSource},
+    model::{LoadRequest, ModelSource},
     session::{Action, Session},
     store::{Remembered, Store},
     ui::{
-        PanelContext, Theme, status,
+        PanelContext, Theme,
+        open_model::{Decision, OpenModel},
+        status,
         text::editor_id,
         theme::{self, GUTTER},
-        transport::{self, SCALES, WindowWish},
+        transport::{self, Place, SCALES, WindowWish},
     },
     worker::{Command, WorkerHandle},
 };
@@ -48,6 +50,8 @@ pub struct App {
     hub: Option<Hub>,
     /// A notice about the window itself; the session's own come from it.
     notice: Option<String>,
+    /// A model that was picked and waits for a decision.
+    opening: Option<OpenModel>,
     written_at: f64,
     /// Something may have changed since.
     unwritten: bool,
@@ -62,19 +66,19 @@ impl App {
         store: Store,
         model: Option<ModelSource>,
     ) -> Self {
-        Self::on_device(cc, worker, store, model, None)
+        Self::with(cc, worker, store, model, |_| {})
     }
 
-    /// The same on a compute device that the command line named.
-    pub fn on_device(
+    /// The same where the command line has a say in what is remembered of device and weights.
+    pub fn with(
         cc: &CreationContext,
         worker: WorkerHandle,
         mut store: Store,
         model: Option<ModelSource>,
-        device: Option<DeviceChoice>,
+        place: impl FnOnce(&mut Place),
     ) -> Self {
         let mut remembered = store.read();
-        remembered.device = device.unwrap_or(remembered.device);
+        place(&mut remembered.place);
         cc.egui_ctx.set_fonts(theme::fonts());
         cc.egui_ctx.add_font(egui_material_icons::font_insert());
         cc.egui_ctx
@@ -90,13 +94,7 @@ impl App {
                 .clone()
                 .map_or(ModelSource::BuiltIn, ModelSource::Folder)
         });
-        for command in session.apply(
-            Action::LoadModel {
-                source,
-                device: remembered.device,
-            },
-            0.0,
-        ) {
+        for command in session.apply(Action::LoadModel(remembered.place.request(source)), 0.0) {
             worker.send(command);
         }
         remembered.scale = remembered.scale.clamp(SCALES[0], SCALES[SCALES.len() - 1]);
@@ -115,6 +113,7 @@ impl App {
             download: None,
             hub: None,
             notice: None,
+            opening: None,
             written_at: 0.0,
             unwritten: true,
             dock_size: egui::Vec2::ZERO,
@@ -159,10 +158,7 @@ impl App {
                 // The folder of last time is gone or broken: the built-in model always works.
                 self.remembered.model = None;
                 self.apply(
-                    Action::LoadModel {
-                        source: ModelSource::BuiltIn,
-                        device: self.remembered.device,
-                    },
+                    Action::LoadModel(self.remembered.place.request(ModelSource::BuiltIn)),
                     now,
                 );
             }
@@ -214,10 +210,33 @@ impl App {
             } else {
                 path
             };
-            self.actions.push(Action::LoadModel {
-                source: ModelSource::Folder(folder),
-                device: self.remembered.device,
-            });
+            self.open(folder);
+        }
+    }
+
+    /// Shows what a picked folder holds, to be loaded or left.
+    fn open(&mut self, folder: PathBuf) {
+        let source = ModelSource::Folder(folder);
+        let name = source.name();
+        match OpenModel::read(source) {
+            Ok(model) => self.opening = Some(model),
+            Err(error) => self.notice = Some(format!("{name} could not be loaded. {error}.")),
+        }
+    }
+
+    fn show_opening(&mut self, ui: &Ui) {
+        let Some(opening) = &self.opening else {
+            return;
+        };
+        let place = &mut self.remembered.place;
+        match opening.show(ui, self.theme, self.remembered.scale, &mut place.weights) {
+            Some(Decision::Load) => {
+                let request = place.request(opening.source.clone());
+                self.actions.push(Action::LoadModel(request));
+                self.opening = None;
+            }
+            Some(Decision::Leave) => self.opening = None,
+            None => {}
         }
     }
 
@@ -242,10 +261,8 @@ impl App {
     }
 
     fn load_folder(&mut self, folder: PathBuf) {
-        self.actions.push(Action::LoadModel {
-            source: ModelSource::Folder(folder),
-            device: self.remembered.device,
-        });
+        let request = self.remembered.place.request(ModelSource::Folder(folder));
+        self.actions.push(Action::LoadModel(request));
     }
 
     fn take_in_download(&mut self) {
@@ -358,7 +375,7 @@ impl App {
         let (theme, scale) = (*theme, remembered.scale);
         let Remembered {
             dock,
-            device,
+            place,
             panels,
             recent,
             ..
@@ -384,7 +401,7 @@ impl App {
                     ui,
                     &mut ctx,
                     dock,
-                    device,
+                    place,
                     recent,
                     download.as_ref(),
                     *dock_size,
@@ -410,6 +427,7 @@ impl App {
         });
         session.set_window_bytes(panels.attention.gpu_bytes());
         self.fulfil(wishes, ui.ctx());
+        self.show_opening(ui);
         self.show_notice(ui);
     }
 
@@ -435,7 +453,11 @@ impl App {
             return;
         };
         let theme = self.theme;
-        let dismissed = egui::Area::new(egui::Id::unique("notice"))
+        let offer = match &self.notice {
+            None => self.session.offer().cloned(),
+            Some(_) => None,
+        };
+        let answer = egui::Area::new(egui::Id::unique("notice"))
             .anchor(Align2::CENTER_BOTTOM, [0.0, -44.0 * self.remembered.scale])
             .order(egui::Order::Foreground)
             .show(ui.ctx(), |ui| {
@@ -446,17 +468,43 @@ impl App {
                         ui.set_max_width(560.0 * self.remembered.scale);
                         ui.horizontal(|ui| {
                             ui.add(egui::Label::new(RichText::new(&text).color(theme.ink)).wrap());
-                            ui.button("Dismiss").clicked()
+                            let take = offer
+                                .as_ref()
+                                .is_some_and(|request| ui.button(offer_label(request)).clicked());
+                            match (take, ui.button("Dismiss").clicked()) {
+                                (true, _) => Some(Answer::TakeOffer),
+                                (false, true) => Some(Answer::Dismiss),
+                                (false, false) => None,
+                            }
                         })
                         .inner
                     })
                     .inner
             })
             .inner;
-        if dismissed {
+        if answer.is_some() {
             self.notice = None;
             self.actions.push(Action::DismissNotice);
         }
+        if let (Some(Answer::TakeOffer), Some(request)) = (answer, offer) {
+            self.remembered.place.weights = request.weights;
+            self.actions.push(Action::LoadModel(request));
+        }
+    }
+}
+
+/// What was said to a notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Dismiss,
+    TakeOffer,
+}
+
+fn offer_label(request: &LoadRequest) -> &'static str {
+    if request.weights.allow_unknown_tensors {
+        "Load without them"
+    } else {
+        "Load in f32"
     }
 }
 

@@ -13,10 +13,9 @@ use directories::ProjectDirs;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    model::DeviceChoice,
     sampling::SamplingSettings,
     session::FIRST_TEXT,
-    ui::{PanelState, dock::Dock},
+    ui::{PanelState, dock::Dock, transport::Place},
     worker::Pace,
 };
 
@@ -35,7 +34,8 @@ pub struct Remembered {
     pub scale: f32,
     pub dock: Dock,
     pub panels: PanelState,
-    pub device: DeviceChoice,
+    #[serde(flatten)]
+    pub place: Place,
     /// The model folder in use; `None` is the built-in model.
     pub model: Option<PathBuf>,
     pub recent: Vec<PathBuf>,
@@ -51,7 +51,7 @@ impl Default for Remembered {
             scale: 1.0,
             dock: Dock::default(),
             panels: PanelState::default(),
-            device: DeviceChoice::Auto,
+            place: Place::default(),
             model: None,
             recent: Vec::new(),
         }

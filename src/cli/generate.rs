@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::{CliError, Global, input};
 use crate::{
+    model::Precision,
     prediction::LogitsRow,
     sampling::{Distribution, Mode, SamplingSettings, rank, top},
     session::TOP_ROWS,
@@ -92,7 +93,7 @@ impl GenerateArgs {
 pub fn run(args: &GenerateArgs, global: &Global, out: &mut dyn Write) -> Result<(), CliError> {
     let settings = Arc::new(args.settings()?);
     let prompt = input::text(&args.prompt)?;
-    let (mut engine, model) = input::engine(&global.source()?, global.device())?;
+    let (mut engine, model) = input::engine(&global.request(global.source()?))?;
     if args.no_cache {
         engine = engine.without_cache();
     }
@@ -188,7 +189,7 @@ enum Line<'a> {
     Prefill {
         model: &'a str,
         device: &'a str,
-        precision: &'a str,
+        precision: Precision,
         settings: &'a SamplingSettings,
         seed: u64,
         ids: &'a [u32],
@@ -298,7 +299,7 @@ impl<'a> Report<'a> {
         self.line(&Line::Prefill {
             model: &model.name,
             device: &model.device,
-            precision: model.precision,
+            precision: model.precision(),
             settings,
             seed: settings.seed,
             ids: &ids,

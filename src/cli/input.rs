@@ -9,7 +9,7 @@ use std::{
 use super::CliError;
 use crate::{
     hub::{Hub, RepoId, Revision},
-    model::{DeviceChoice, Gpt2Config, ModelSource},
+    model::{Gpt2Config, LoadRequest, ModelSource},
     worker::{Engine, ModelInfo},
 };
 
@@ -106,9 +106,9 @@ pub fn ids(argument: &str) -> Result<Vec<u32>, CliError> {
 ///
 /// # Errors
 /// As [`Engine::load`].
-pub fn engine(source: &ModelSource, device: DeviceChoice) -> Result<(Engine, ModelInfo), CliError> {
-    let (engine, info) = Engine::load(source, device, &mut |_, _| ControlFlow::Continue(()))?;
-    for note in &engine.gpt2.notes {
+pub fn engine(request: &LoadRequest) -> Result<(Engine, ModelInfo), CliError> {
+    let (engine, info) = Engine::load(request, &mut |_, _| ControlFlow::Continue(()))?;
+    for note in &info.notes {
         eprintln!("note: {note}");
     }
     Ok((engine, info))

@@ -90,19 +90,19 @@ impl Serialize for Nested<'_> {
 /// # Errors
 /// Bad input, a model that cannot be loaded, a closed output.
 pub fn run(args: &InspectArgs, global: &Global, out: &mut dyn Write) -> Result<(), CliError> {
-    let source = global.source()?;
+    let request = global.request(global.source()?);
     let (ids, gpt2, tokenizer) = match &args.ids {
         Some(ids) => {
             let ids = input::ids(ids)?;
             (
                 ids,
-                Engine::load_for_ids(&source, global.device())?.gpt2,
-                Engine::tokenizer_of(&source).ok(),
+                Engine::load_for_ids(&request)?.gpt2,
+                Engine::tokenizer_of(&request.source).ok(),
             )
         }
         None => {
             let prompt = input::text(args.prompt.as_deref().unwrap_or_default())?;
-            let (engine, model) = input::engine(&source, global.device())?;
+            let (engine, model) = input::engine(&request)?;
             (
                 input::prompt_ids(&model, &prompt)?,
                 engine.gpt2,

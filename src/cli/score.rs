@@ -50,7 +50,7 @@ pub fn run(args: &ScoreArgs, global: &Global, out: &mut dyn Write) -> Result<(),
             "the text is empty: there is nothing to score; give a text".to_owned(),
         ));
     }
-    let (mut engine, model) = input::engine(&global.source()?, global.device())?;
+    let (mut engine, model) = input::engine(&global.request(global.source()?))?;
     let ids = model.tokenizer.encode(&text);
     let condition = match (args.condition, model.end_of_text) {
         (Condition::None, _) => None,

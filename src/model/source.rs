@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::{
-    config::Gpt2Config, error::ModelError, infer_config::infer_config, tensor_files::TensorFiles,
+    config::Gpt2Config, device::DeviceChoice, error::ModelError, infer_config::infer_config,
+    precision::WeightOptions, tensor_files::TensorFiles,
 };
 
 const BUILT_IN_CONFIG: &str = include_str!("../../assets/storyteller/config.json");
@@ -25,6 +26,25 @@ pub enum ModelSource {
     Folder(PathBuf),
     /// Random weights of a given size and seed, for measuring.
     Random(Gpt2Config, u64),
+}
+
+/// A model to load, where to compute with it, and how its weights are kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadRequest {
+    pub source: ModelSource,
+    pub device: DeviceChoice,
+    pub weights: WeightOptions,
+}
+
+impl LoadRequest {
+    /// In f32, and with no unknown tensor allowed.
+    pub fn new(source: ModelSource, device: DeviceChoice) -> Self {
+        Self {
+            source,
+            device,
+            weights: WeightOptions::default(),
+        }
+    }
 }
 
 /// The tokenizer of the built-in model.

@@ -278,7 +278,7 @@ impl Marks {
 mod tests {
     use super::*;
     use crate::{
-        model::{ModelSource, built_in_tokenizer_json},
+        model::{ModelSource, WeightOptions, built_in_tokenizer_json},
         sampling::{Choice, SamplingSettings},
         tokenizer::Tokenizer,
         worker::{Command, Event, ModelInfo, Pace, StopReason},
@@ -302,7 +302,9 @@ mod tests {
             parameters: 1000,
             device: String::new(),
             device_why: String::new(),
-            precision: "f32",
+            weights: WeightOptions::default(),
+            weight_bytes: 0,
+            notes: Vec::new(),
             load_ms: 0.0,
         };
         let mut session = Session::new(typed, SamplingSettings::default(), Pace::Unlimited);
