@@ -50,6 +50,8 @@ pub struct App {
     hub: Option<Hub>,
     /// A notice about the window itself; the session's own come from it.
     notice: Option<String>,
+    /// The built-in model took the place of one that could not be loaded at the start.
+    fell_back: bool,
     /// A model that was picked and waits for a decision.
     opening: Option<OpenModel>,
     written_at: f64,
@@ -113,6 +115,7 @@ impl App {
             download: None,
             hub: None,
             notice: None,
+            fell_back: false,
             opening: None,
             written_at: 0.0,
             unwritten: true,
@@ -154,8 +157,9 @@ impl App {
                 && self.session.model().is_none();
             let commands = self.session.on_event(event, now);
             self.send(commands);
-            if failed_at_start && self.remembered.model.is_some() {
-                // The folder of last time is gone or broken: the built-in model always works.
+            if failed_at_start && !self.fell_back {
+                // What was asked for, or the folder of last time, is gone or broken: the built-in model always works.
+                self.fell_back = true;
                 self.remembered.model = None;
                 self.apply(
                     Action::LoadModel(self.remembered.place.request(ModelSource::BuiltIn)),
@@ -204,19 +208,13 @@ impl App {
             self.folder_dialog = None;
         }
         if let Some(path) = dropped.or(picked.flatten()) {
-            // A file inside a model folder stands for the folder.
-            let folder = if path.is_file() {
-                path.parent().map_or(path.clone(), PathBuf::from)
-            } else {
-                path
-            };
-            self.open(folder);
+            self.open(path);
         }
     }
 
-    /// Shows what a picked folder holds, to be loaded or left.
-    fn open(&mut self, folder: PathBuf) {
-        let source = ModelSource::Folder(folder);
+    /// Shows what a picked folder, or the folder of a picked file, holds: to be loaded or left.
+    fn open(&mut self, path: PathBuf) {
+        let source = ModelSource::Folder(path);
         let name = source.name();
         match OpenModel::read(source) {
             Ok(model) => self.opening = Some(model),
@@ -284,11 +282,15 @@ impl App {
         self.remembered.settings = (**self.session.settings()).clone();
         self.remembered.pace = self.session.pace();
         self.written_at = now;
-        self.unwritten = false;
-        if let Err(error) = self.store.write(&self.remembered) {
-            self.notice = Some(format!(
-                "The text and settings could not be saved: {error}. Free some space or check the folder's permissions."
-            ));
+        match self.store.keep(&self.remembered) {
+            Ok(written) => self.unwritten = !written,
+            Err(error) => {
+                // The next change tries again.
+                self.unwritten = false;
+                self.notice = Some(format!(
+                    "The text and settings could not be saved: {error}. Free some space or check the folder's permissions."
+                ));
+            }
         }
     }
 
@@ -521,11 +523,12 @@ impl eframe::App for App {
         self.take_in_events(ctx, now);
         // Whatever happened may have changed something worth keeping; a still window is written once and then left alone.
         self.unwritten |= ctx.input(|input| !input.events.is_empty());
-        let due = self.written_at + WRITE_INTERVAL_SECONDS;
-        if self.unwritten && now >= due {
+        if self.unwritten && now >= self.written_at + WRITE_INTERVAL_SECONDS {
             self.remember(now);
-        } else if self.unwritten {
-            ctx.request_repaint_after(Duration::from_secs_f64(due - now));
+        }
+        if self.unwritten {
+            let due = self.written_at + WRITE_INTERVAL_SECONDS;
+            ctx.request_repaint_after(Duration::from_secs_f64((due - now).max(0.0)));
         }
     }
 
@@ -548,6 +551,8 @@ impl eframe::App for App {
 
     fn on_exit(&mut self) {
         self.remember(self.written_at);
+        // The window is gone: nobody could be told of a failure.
+        let _ = self.store.write(&self.remembered);
     }
 
     fn clear_color(&self, _visuals: &egui::Visuals) -> [f32; 4] {

@@ -97,11 +97,16 @@ pub fn run(args: &GenerateArgs, global: &Global, out: &mut dyn Write) -> Result<
     if args.no_cache {
         engine = engine.without_cache();
     }
-    let ids = fit(
-        input::prompt_ids(&model, &prompt)?,
+    let mut ids = input::prompt_ids(&model, &prompt)?;
+    let keep = model.n_ctx - settings.max_new_tokens.min(model.n_ctx / 2);
+    if args.truncate && ids.len() > model.n_ctx {
+        ids = ids.split_off(ids.len() - keep);
+    }
+    input::fits(
+        "prompt",
+        ids.len(),
         model.n_ctx,
-        &settings,
-        args.truncate,
+        &format!("use its last {keep} with --truncate"),
     )?;
     let request = RunRequest {
         epoch: 0,
@@ -145,26 +150,6 @@ impl Control for UntilFailure<'_> {
             ControlFlow::Continue(())
         }
     }
-}
-
-/// A prompt that is too long is refused, or cut to its last tokens when the user says so.
-fn fit(
-    mut ids: Vec<u32>,
-    n_ctx: usize,
-    settings: &SamplingSettings,
-    truncate: bool,
-) -> Result<Vec<u32>, CliError> {
-    if ids.len() <= n_ctx {
-        return Ok(ids);
-    }
-    let keep = n_ctx - settings.max_new_tokens.min(n_ctx / 2);
-    if !truncate {
-        return Err(CliError::Input(format!(
-            "the prompt has {} tokens and the model's context holds {n_ctx}; shorten it, or use its last {keep} with --truncate",
-            ids.len()
-        )));
-    }
-    Ok(ids.split_off(ids.len() - keep))
 }
 
 /// Writes what happens.
@@ -362,8 +347,9 @@ impl<'a> Report<'a> {
             // A character that never became whole is not printed; its bytes are in the JSON steps.
             self.out.write_all(b"\n")?;
             self.out.flush()?;
-            if io::stderr().is_terminal() {
-                // Shown to a person; a script asks for --json. A closed standard error tells nobody.
+            if io::stderr().is_terminal() || reason == StopReason::ContextFull {
+                // Shown to a person; a script asks for --json, but should hear of a stop that it did not ask for.
+                // A closed standard error tells nobody.
                 let _ = writeln!(
                     io::stderr(),
                     "[{}; {} new tokens after {}; {}]",

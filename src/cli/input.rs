@@ -114,6 +114,19 @@ pub fn engine(request: &LoadRequest) -> Result<(Engine, ModelInfo), CliError> {
     Ok((engine, info))
 }
 
+/// Refuses a `what` of more tokens than the context holds, with one more way out than to shorten it.
+///
+/// # Errors
+/// Where there are more.
+pub fn fits(what: &str, tokens: usize, n_ctx: usize, way_out: &str) -> Result<(), CliError> {
+    if tokens <= n_ctx {
+        return Ok(());
+    }
+    Err(CliError::Input(format!(
+        "the {what} has {tokens} tokens and the model's context holds {n_ctx}; shorten it, or {way_out}"
+    )))
+}
+
 /// The prompt's ids; an empty prompt is a lone end-of-text.
 ///
 /// # Errors

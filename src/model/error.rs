@@ -10,6 +10,8 @@ use std::path::PathBuf;
 pub enum ModelError {
     #[error("{} does not exist; choose a folder that holds config.json and model.safetensors", .0.display())]
     NoFolder(PathBuf),
+    #[error("{} is no file of a model; choose the folder that holds config.json and the weights, or one of these", .0.display())]
+    NoModelFile(PathBuf),
     #[error("{} holds no GPT-2: config.json and the weights (model.safetensors or pytorch_model.bin) are both missing; choose a folder in Hugging Face layout", .0.display())]
     NoModel(PathBuf),
     #[error(

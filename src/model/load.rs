@@ -20,7 +20,9 @@ use super::{
     layers::{Attention, Block, Conv1d, LayerNorm, Mlp, Network, ShardedTable},
     precision::{Precision, WeightOptions},
     random_weights::random_values,
-    source::{BUILT_IN_WEIGHTS, ModelSource, folder_config, model_folder, source_config},
+    source::{
+        BUILT_IN_WEIGHTS, ModelSource, check_picked, folder_config, model_folder, source_config,
+    },
     survey::{fit_vocabulary, survey},
     tensor_files::TensorFiles,
 };
@@ -68,6 +70,7 @@ impl Gpt2 {
                 (source_config(source)?, Weights::Files(files))
             }
             ModelSource::Folder(path) => {
+                check_picked(path)?;
                 let folder = model_folder(path);
                 let (mut config, note) = folder_config(&folder)?;
                 notes.extend(note);

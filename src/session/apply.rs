@@ -158,9 +158,12 @@ impl Session {
         head
     }
 
-    /// After an edit the selection moves to the last step still valid; while it follows, to the open step.
+    /// After an edit the selection moves to the last step still valid; while it follows, or where none is, to the open
+    /// step.
     pub(super) fn select_after_edit(&mut self, kept: usize) {
         self.what_if = false;
+        // Step 0 has nothing before it to be predicted from.
+        self.follow |= kept == 0;
         if self.follow {
             self.selected = self.path.len();
         } else {
@@ -267,6 +270,7 @@ impl Session {
                 self.n_ctx(),
                 self.truncated_len()
             ));
+            self.notice_is_of_length = true;
             return Vec::new();
         }
         if self.path.is_empty() && !self.begin_with_end_of_text() {

@@ -127,6 +127,8 @@ pub struct Session {
     last_timing: Option<Arc<PassTiming>>,
     prefill: Option<Prefill>,
     notice: Option<String>,
+    /// The notice says that the text is too long: it goes when that is no longer so.
+    notice_is_of_length: bool,
     /// What may be loaded instead of what the notice says could not be.
     offer: Option<LoadRequest>,
     self_check: Option<SelfCheckSummary>,
@@ -177,6 +179,7 @@ impl Session {
             last_timing: None,
             prefill: None,
             notice: None,
+            notice_is_of_length: false,
             offer: None,
             self_check: None,
             budget_bytes: DEFAULT_BUDGET_BYTES,
@@ -468,6 +471,7 @@ impl Session {
     /// One notice at a time; a new one takes the place of the old and of what that offered.
     fn say(&mut self, notice: impl Into<String>) {
         self.notice = Some(notice.into());
+        self.notice_is_of_length = false;
         self.offer = None;
     }
 
@@ -493,6 +497,9 @@ impl Session {
         self.layout = tokenizer
             .map(|tokenizer| tokenizer.layout(&self.ids))
             .unwrap_or_default();
+        if self.notice_is_of_length && !self.is_too_long() {
+            self.notice = None;
+        }
     }
 
     /// The model that the current text was read with; all of a path's nodes share one.

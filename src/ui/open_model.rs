@@ -8,7 +8,9 @@ use super::{
     theme::{self, semibold},
     transport::parameters,
 };
-use crate::model::{Gpt2Config, ModelError, ModelSource, Precision, WeightOptions, source_config};
+use crate::model::{
+    Gpt2Config, ModelError, ModelSource, Precision, WeightOptions, model_folder, source_config,
+};
 
 /// A model that was picked, and its sizes.
 pub struct OpenModel {
@@ -30,6 +32,10 @@ impl OpenModel {
     /// Where there is no GPT-2, or its sizes are refused.
     pub fn read(source: ModelSource) -> Result<Self, ModelError> {
         let config = source_config(&source)?;
+        let source = match source {
+            ModelSource::Folder(path) => ModelSource::Folder(model_folder(&path)),
+            other => other,
+        };
         Ok(Self { source, config })
     }
 

@@ -143,7 +143,12 @@ fn what_cannot_be_scored_is_refused() {
     let empty = score("", &[]);
     assert!(empty.refused().contains("empty"));
     let long = score(&" the".repeat(65), &["--json"]);
-    assert!(long.refused().contains("64 tokens"), "{}", long.stderr);
+    assert!(
+        long.refused()
+            .contains("has 65 tokens and the model's context holds 64"),
+        "{}",
+        long.stderr
+    );
     // The condition takes a place of its own.
     let fits = score(&" the".repeat(64), &["--json"]).succeeded();
     assert_eq!(fits.json::<Score>().ids.len(), 64);

@@ -65,6 +65,9 @@ fn nothing_is_written_while_nothing_changes() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("window.json");
     let mut window = open(&file);
+    while !file.exists() {
+        window.wait(1.1);
+    }
     window.wait(2.0);
     fs::remove_file(&file).expect("it was written");
     window.wait(3.0);
