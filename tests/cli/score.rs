@@ -153,7 +153,11 @@ fn what_cannot_be_scored_is_refused() {
     let fits = score(&" the".repeat(64), &["--json"]).succeeded();
     assert_eq!(fits.json::<Score>().ids.len(), 64);
     let conditioned = score(&" the".repeat(64), &["--condition", "end-of-text"]);
-    assert!(conditioned.refused().contains("64 tokens"));
+    assert!(
+        conditioned
+            .refused()
+            .contains("the text with its condition has 65 tokens")
+    );
     let other = Copy::new().without_end_of_text();
     let other = run_model(
         other.path(),

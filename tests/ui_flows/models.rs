@@ -226,9 +226,20 @@ fn a_failing_compute_device_is_a_notice_and_the_window_goes_on() {
 }
 
 #[test]
-fn without_any_model_the_window_says_so() {
+fn at_the_start_the_built_in_model_takes_the_place_of_one_that_fails() {
     let mut window = Window::open_unanswered(Opening::default());
     window.player.loads.push_back(fails());
+    window.settle();
+    assert!(window.says("my-gpt2 could not be loaded. config.json is not there."));
+    assert_eq!(loads(&window).last(), Some(&&ModelSource::BuiltIn));
+    assert!(window.session().view().is_some());
+}
+
+#[test]
+fn without_any_model_the_window_says_so() {
+    let mut window = Window::open_unanswered(Opening::default());
+    // Neither what was asked for nor the built-in model.
+    window.player.loads.extend([fails(), fails()]);
     window.settle();
     assert!(window.says("NO MODEL"));
     assert!(window.says("No model is loaded. Choose one from the model menu."));

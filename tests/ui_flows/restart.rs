@@ -91,6 +91,7 @@ fn a_torn_file_is_put_aside_and_the_window_opens() {
         assert_eq!(window.text(), FIRST_TEXT, "{torn}");
         assert!(window.session().view().is_some(), "{torn}");
         window.wait(1.5);
+        drop(window);
         let aside = folder.path().join("window.unreadable.json");
         assert_eq!(fs::read_to_string(aside).ok().as_deref(), Some(torn));
         assert!(
