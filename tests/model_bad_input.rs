@@ -187,8 +187,10 @@ fn folders_without_a_model_say_what_is_missing() {
     fs::write(empty.path().join("notes.txt"), "not a model").unwrap();
     assert!(message(empty.path()).starts_with("FOLDER holds no GPT-2"));
     assert!(message(&empty.path().join("nowhere")).contains("FOLDER does not exist"));
-    // A picked file stands for the folder that it lies in.
-    assert!(message(&empty.path().join("notes.txt")).contains(" holds no GPT-2: config.json"));
+    // A picked file of a model stands for the folder that it lies in; any other does not.
+    fs::write(empty.path().join("vocab.json"), "{}").unwrap();
+    assert!(message(&empty.path().join("vocab.json")).contains(" holds no GPT-2: config.json"));
+    assert!(message(&empty.path().join("notes.txt")).starts_with("FOLDER is no file of a model"));
 
     let no_config = copy("safetensors");
     fs::remove_file(no_config.path().join("config.json")).unwrap();

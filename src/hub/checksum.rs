@@ -59,7 +59,7 @@ impl Checksum {
     }
 
     /// Whether the bytes so far are the whole file as the server has it.
-    pub fn is_right(self) -> bool {
+    pub fn matches(self) -> bool {
         match self {
             Self::Sha256 { sum, stated } => hex(&sum.finalize()) == stated,
             Self::Sha1 {
@@ -85,7 +85,7 @@ mod tests {
         let (first, rest) = content.split_at(content.len() / 2);
         sum.update(first);
         sum.update(rest);
-        sum.is_right()
+        sum.matches()
     }
 
     #[test]

@@ -115,7 +115,7 @@ impl Wanted<'_> {
                 let mut file = self.io(blob, File::open(blob))?;
                 self.sum_file(blob, &mut file, self.facts.size, &mut sum, on_file)?;
             }
-            if sum.is_right() {
+            if sum.matches() {
                 return Ok(true);
             }
         }
@@ -212,7 +212,7 @@ impl Wanted<'_> {
             }
         }
         self.io(path, part.file.sync_all())?;
-        Ok(part.sum.is_right())
+        Ok(part.sum.matches())
     }
 }
 
