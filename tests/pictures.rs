@@ -15,6 +15,7 @@ use egui_kittest::{
     wgpu::{WgpuTestRenderer, create_render_state, default_wgpu_setup},
 };
 use logitscope::{
+    model::{DeviceChoice, LoadRequest, ModelSource},
     sampling::SamplingSettings,
     session::{Action, Session},
     toy::Sheet,
@@ -73,10 +74,7 @@ impl Stage {
             panels: PanelState::default(),
         };
         stage.player.runs_through = true;
-        let load = Action::LoadModel {
-            source: logitscope::model::ModelSource::BuiltIn,
-            device: logitscope::model::DeviceChoice::Cpu,
-        };
+        let load = Action::LoadModel(LoadRequest::new(ModelSource::BuiltIn, DeviceChoice::Cpu));
         stage.act(load);
         let fifth = stage.session.view().expect("the open step").top[4].id;
         stage.act(Action::Pick(fifth));
@@ -267,10 +265,10 @@ fn costs(name: &str, dark: bool) {
 fn toys(name: &str, sheet: &Sheet, panel: Panel, size: Vec2, dark: bool) {
     let mut stage = Stage::new();
     let toy = sheet.read().expect("an example");
-    stage.act(Action::LoadModel {
-        source: logitscope::model::ModelSource::Toy(toy.into()),
-        device: logitscope::model::DeviceChoice::Auto,
-    });
+    stage.act(Action::LoadModel(LoadRequest::new(
+        ModelSource::Toy(toy.into()),
+        DeviceChoice::Auto,
+    )));
     stage.act(Action::Select(3));
     picture_of(stage, name, panel, size, dark);
 }

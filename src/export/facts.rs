@@ -15,7 +15,11 @@ impl Facts {
         if let Some(model) = session.model() {
             facts.add("model", &model.name);
             facts.add("device", &model.device);
-            facts.add("precision", model.precision);
+            let precision = match model.toy() {
+                Some(_) => model.precision_name(),
+                None => model.precision().describe().to_owned(),
+            };
+            facts.add("precision", precision);
         }
         facts.add("prompt", prompt(session));
         facts.add("text", &session.layout().text);

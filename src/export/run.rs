@@ -85,7 +85,7 @@ impl RunRecord {
             vocab_size: model.vocab_size,
             parameters: model.parameters,
             device: &model.device,
-            precision: model.precision,
+            precision: model.precision_name(),
         });
         // A token's own settings are written where they differ from those of the token before.
         let mut held: Option<&Arc<SamplingSettings>> = None;
@@ -184,7 +184,7 @@ struct ModelOut<'a> {
     vocab_size: usize,
     parameters: u64,
     device: &'a str,
-    precision: &'static str,
+    precision: String,
 }
 
 #[derive(Serialize)]

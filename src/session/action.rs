@@ -3,12 +3,7 @@
 use std::sync::Arc;
 
 use super::{Condition, NodeId};
-use crate::{
-    model::{DeviceChoice, ModelSource},
-    sampling::SamplingSettings,
-    toy::Toy,
-    worker::Pace,
-};
+use crate::{model::LoadRequest, sampling::SamplingSettings, toy::Toy, worker::Pace};
 
 /// A wish of the user. Panels only collect actions; [`super::Session::apply`] carries them out in one place.
 #[derive(Clone, Debug)]
@@ -52,10 +47,7 @@ pub enum Action {
     SetPace(Pace),
     Undo,
     Redo,
-    LoadModel {
-        source: ModelSource,
-        device: DeviceChoice,
-    },
+    LoadModel(LoadRequest),
     CancelLoad,
     /// Other numbers for the toy in use.
     EditToy(Arc<Toy>),

@@ -41,6 +41,7 @@ use view::ViewKey;
 pub use view::{Chosen, StepView, TOP_ROWS, TokenRow};
 
 use crate::{
+    model::LoadRequest,
     prediction::{PassTiming, Prediction},
     sampling::{Distribution, SamplingSettings},
     tokenizer::{TextLayout, Tokenizer},
@@ -70,9 +71,10 @@ pub enum Activity {
 }
 
 /// A model being read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Loading {
     pub name: String,
+    pub request: LoadRequest,
     pub done_bytes: u64,
     pub total_bytes: u64,
     /// A run was asked for meanwhile.
@@ -132,6 +134,10 @@ pub struct Session {
     last_timing: Option<Arc<PassTiming>>,
     prefill: Option<Prefill>,
     notice: Option<String>,
+    /// The notice says that the text is too long: it goes when that is no longer so.
+    notice_is_of_length: bool,
+    /// What may be loaded instead of what the notice says could not be.
+    offer: Option<LoadRequest>,
     self_check: Option<SelfCheckSummary>,
     measurement: Option<Measurement>,
     /// The number of the newest measurement: reports of earlier ones are of no account.
@@ -184,6 +190,8 @@ impl Session {
             last_timing: None,
             prefill: None,
             notice: None,
+            notice_is_of_length: false,
+            offer: None,
             self_check: None,
             measurement: None,
             measurement_id: 0,
@@ -341,6 +349,11 @@ impl Session {
         self.notice.as_deref()
     }
 
+    /// A way to load what the notice says could not be loaded.
+    pub fn offer(&self) -> Option<&LoadRequest> {
+        self.offer.as_ref()
+    }
+
     pub fn self_check(&self) -> Option<&SelfCheckSummary> {
         self.self_check.as_ref()
     }
@@ -474,6 +487,13 @@ impl Session {
         }
     }
 
+    /// One notice at a time; a new one takes the place of the old and of what that offered.
+    fn say(&mut self, notice: impl Into<String>) {
+        self.notice = Some(notice.into());
+        self.notice_is_of_length = false;
+        self.offer = None;
+    }
+
     fn record(&mut self, change: Change, now: f64) {
         self.history.record(self.state(), change, now);
     }
@@ -496,6 +516,9 @@ impl Session {
         self.layout = tokenizer
             .map(|tokenizer| tokenizer.layout(&self.ids))
             .unwrap_or_default();
+        if self.notice_is_of_length && !self.is_too_long() {
+            self.notice = None;
+        }
     }
 
     /// The model that the current text was read with; all of a path's nodes share one.

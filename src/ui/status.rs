@@ -63,19 +63,28 @@ fn device(ui: &mut Ui, ctx: &PanelContext, roomy: bool) {
     };
     let whole = match model.toy() {
         Some(_) => format!("{}, no model, no device", model.device),
-        None => format!("{}{why} · {}", model.device, model.precision),
+        None => format!("{}{why} · {}", model.device, model.precision()),
     };
     let short = match model.toy() {
         Some(_) => model.device.clone(),
         None => format!(
             "{} · {}",
             model.device.split(' ').next().unwrap_or_default(),
-            model.precision
+            model.precision()
         ),
     };
     let text = if roomy { &whole } else { &short };
+    let hover = match model.toy() {
+        Some(_) => whole.clone(),
+        None => format!(
+            "{}{why}. {}: {} of weights.",
+            model.device,
+            model.precision().describe(),
+            bytes(model.weight_bytes as usize)
+        ),
+    };
     ui.label(RichText::new(text).small().color(ctx.theme.dim))
-        .on_hover_text(&whole);
+        .on_hover_text(hover);
 }
 
 fn phase(session: &Session) -> &'static str {

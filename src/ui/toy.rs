@@ -14,7 +14,7 @@ use egui::{
 
 use super::{PanelContext, card::Card, chart};
 use crate::{
-    model::{DeviceChoice, ModelSource},
+    model::{DeviceChoice, LoadRequest, ModelSource},
     session::Action,
     toy::{MAX_LABELS, MAX_ROWS, Place, Problem, Sheet, Toy},
 };
@@ -121,10 +121,11 @@ fn load(ctx: &mut PanelContext, sheet: &Sheet) {
     };
     ctx.panels.toy.draft = None;
     if ctx.session.toy().is_none() {
-        ctx.act(Action::LoadModel {
-            source: ModelSource::Toy(toy),
-            device: DeviceChoice::Auto,
-        });
+        let source = ModelSource::Toy(toy);
+        ctx.act(Action::LoadModel(LoadRequest::new(
+            source,
+            DeviceChoice::Auto,
+        )));
         return;
     }
     let prompt = toy.tokenizer().decode(toy.prompt());

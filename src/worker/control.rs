@@ -127,7 +127,7 @@ impl Inbox {
             // Nothing is being loaded.
             (Command::CancelLoad, _) => ControlFlow::Continue(()),
             (
-                next @ (Command::Load { .. }
+                next @ (Command::Load(_)
                 | Command::UseToy(_)
                 | Command::Predict { .. }
                 | Command::Run(_)),

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::{
-    model::{DeviceChoice, ModelSource},
+    model::{LoadRequest, ModelSource, Precision, WeightOptions},
     prediction::{LogitsRow, Prediction},
     sampling::{Choice, SamplingSettings},
     tokenizer::Tokenizer,
@@ -17,10 +17,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub enum Command {
     /// Load a model; the previous one stays until the new one is ready, and for good when loading fails.
-    Load {
-        source: ModelSource,
-        device: DeviceChoice,
-    },
+    Load(LoadRequest),
     /// Other typed numbers for the toy in use.
     UseToy(Arc<Toy>),
     /// Give up the load in progress.
@@ -88,6 +85,8 @@ pub enum Event {
     LoadFailed {
         name: String,
         message: String,
+        /// Options under which the same files may load.
+        instead: Option<WeightOptions>,
     },
     LoadCancelled {
         name: String,
@@ -214,7 +213,11 @@ pub struct ModelInfo {
     /// The compute device's name, and why it was taken.
     pub device: String,
     pub device_why: String,
-    pub precision: &'static str,
+    pub weights: WeightOptions,
+    /// Bytes that the weights take.
+    pub weight_bytes: u64,
+    /// What was done to make the files fit, one sentence each.
+    pub notes: Vec<String>,
     pub load_ms: f64,
 }
 
@@ -233,7 +236,9 @@ impl ModelInfo {
             parameters: 0,
             device: toy::DEVICE.to_owned(),
             device_why: String::new(),
-            precision: toy::PRECISION,
+            weights: WeightOptions::default(),
+            weight_bytes: 0,
+            notes: Vec::new(),
             load_ms: 0.0,
             source: ModelSource::Toy(toy),
         }
@@ -245,5 +250,17 @@ impl ModelInfo {
             ModelSource::Toy(toy) => Some(toy),
             _ => None,
         }
+    }
+
+    /// The precision as it is written beside a device; typed numbers have none.
+    pub fn precision_name(&self) -> String {
+        match self.toy() {
+            Some(_) => toy::PRECISION.to_owned(),
+            None => self.precision().to_string(),
+        }
+    }
+
+    pub fn precision(&self) -> Precision {
+        self.weights.precision
     }
 }

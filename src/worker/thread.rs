@@ -19,7 +19,9 @@ use super::{
     toy::ToyRows,
 };
 use crate::{
-    model::{DeviceChoice, ModelError, ModelSource, Outcome, self_check_loaded},
+    model::{
+        LoadRequest, ModelError, ModelSource, Outcome, Precision, WeightOptions, self_check_loaded,
+    },
     toy::Toy,
 };
 
@@ -42,7 +44,7 @@ struct Worker<W: Fn()> {
     engine: Option<Engine>,
     /// Typed numbers in its place.
     toy: Option<ToyRows>,
-    source: Option<ModelSource>,
+    request: Option<LoadRequest>,
     /// The loaded model is small enough to be checked by itself, once nothing else is asked for.
     check_due: bool,
     /// Goes on whenever nothing else is asked for.
@@ -59,7 +61,7 @@ pub(super) fn run(commands: Receiver<Command>, outbox: Sender<Event>, wake: impl
         wake,
         engine: None,
         toy: None,
-        source: None,
+        request: None,
         check_due: false,
         measurement: None,
         measured_at: Instant::now(),
@@ -85,12 +87,13 @@ pub(super) fn run(commands: Receiver<Command>, outbox: Sender<Event>, wake: impl
 impl<W: Fn()> Worker<W> {
     fn serve(&mut self, command: Command) {
         match command {
-            Command::Load { source, device } => match source {
+            Command::Load(request) => match &request.source {
                 ModelSource::Toy(toy) => {
+                    let info = ModelInfo::of_toy(toy.clone());
                     self.use_toy(toy.clone());
-                    self.emit(Event::Loaded(Arc::new(ModelInfo::of_toy(toy))));
+                    self.emit(Event::Loaded(Arc::new(info)));
                 }
-                source => self.load(&source, device),
+                _ => self.load(&request),
             },
             Command::UseToy(toy) => self.use_toy(toy),
             Command::Predict {
@@ -192,17 +195,17 @@ impl<W: Fn()> Worker<W> {
     fn use_toy(&mut self, toy: Arc<Toy>) {
         self.toy = Some(ToyRows(toy));
         self.engine = None;
-        self.source = None;
+        self.request = None;
         self.check_due = false;
         self.measurement = None;
     }
 
-    fn load(&mut self, source: &ModelSource, device: DeviceChoice) {
-        let name = source.name();
+    fn load(&mut self, request: &LoadRequest) {
+        let name = request.source.name();
         let mut reported = Instant::now();
         let mut cancelled = false;
         let loaded = catch_unwind(AssertUnwindSafe(|| {
-            Engine::load(source, device, &mut |done_bytes, total_bytes| {
+            Engine::load(request, &mut |done_bytes, total_bytes| {
                 if self.inbox.load_cancelled() {
                     cancelled = true;
                     return ControlFlow::Break(());
@@ -225,7 +228,7 @@ impl<W: Fn()> Worker<W> {
                 self.engine = Some(engine);
                 self.toy = None;
                 self.measurement = None;
-                self.source = Some(source.clone());
+                self.request = Some(request.clone());
                 self.emit(Event::Loaded(Arc::new(info)));
                 if check {
                     self.check_due = true;
@@ -237,10 +240,12 @@ impl<W: Fn()> Worker<W> {
             Ok(Err(error)) => self.emit(Event::LoadFailed {
                 name,
                 message: error.to_string(),
+                instead: instead(&error, request.weights),
             }),
             Err(panic) => self.emit(Event::LoadFailed {
                 name,
                 message: device_failure(&*panic),
+                instead: None,
             }),
         }
     }
@@ -284,11 +289,16 @@ impl<W: Fn()> Worker<W> {
 
     fn self_check(&mut self) {
         self.check_due = false;
-        let (Some(source), Some(engine)) = (&self.source, &self.engine) else {
+        let (Some(request), Some(engine)) = (&self.request, &self.engine) else {
             return;
         };
         let rows = match catch_unwind(AssertUnwindSafe(|| {
-            self_check_loaded(&engine.gpt2, &engine.device, source)
+            self_check_loaded(
+                &engine.gpt2,
+                &engine.device,
+                &request.source,
+                request.weights,
+            )
         })) {
             Ok(rows) => rows,
             Err(panic) => {
@@ -305,6 +315,23 @@ impl<W: Fn()> Worker<W> {
             .map(|row| format!("{}: {}", row.name, row.detail))
             .collect();
         self.emit(Event::SelfCheck(SelfCheckSummary { passed, lines }));
+    }
+}
+
+/// Options that take away what an error is about.
+fn instead(error: &EngineError, weights: WeightOptions) -> Option<WeightOptions> {
+    match error {
+        EngineError::Model(ModelError::UnknownTensor { .. }) => Some(WeightOptions {
+            allow_unknown_tensors: true,
+            ..weights
+        }),
+        EngineError::Model(ModelError::NoF16 { .. } | ModelError::BeyondF16 { .. }) => {
+            Some(WeightOptions {
+                precision: Precision::F32,
+                ..weights
+            })
+        }
+        _ => None,
     }
 }
 

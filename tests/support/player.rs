@@ -13,7 +13,7 @@ use std::{
 };
 
 use logitscope::{
-    model::{ModelSource, built_in_tokenizer_json},
+    model::{LoadRequest, ModelSource, WeightOptions, built_in_tokenizer_json},
     prediction::{AttentionRow, LayerRow, LogitsRow, PassTiming, Phase, Prediction, pack_weights},
     sampling::select,
     tokenizer::Tokenizer,
@@ -46,7 +46,9 @@ pub fn model(name: &str, n_ctx: usize) -> ModelInfo {
         parameters: 5_900_000,
         device: "played".to_owned(),
         device_why: String::new(),
-        precision: "f32",
+        weights: WeightOptions::default(),
+        weight_bytes: 0,
+        notes: Vec::new(),
         load_ms: 1.0,
     }
 }
@@ -174,6 +176,7 @@ pub enum Load {
     Fails {
         name: String,
         message: String,
+        instead: Option<WeightOptions>,
     },
     /// Nothing is reported until the test does.
     Hangs,
@@ -220,15 +223,15 @@ impl Player {
 
     fn obey(&mut self, command: Command) {
         match command {
-            Command::Load {
+            Command::Load(LoadRequest {
                 source: ModelSource::Toy(toy),
                 ..
-            } => {
+            }) => {
                 self.toy = Some(toy.clone());
                 self.say(Event::Loaded(Arc::new(ModelInfo::of_toy(toy))));
             }
             Command::UseToy(toy) => self.toy = Some(toy),
-            Command::Load { .. } => match self.loads.pop_front() {
+            Command::Load(_) => match self.loads.pop_front() {
                 None => {
                     self.toy = None;
                     self.say(Event::Loaded(self.model.clone()));
@@ -238,9 +241,15 @@ impl Player {
                     self.model = model.clone();
                     self.say(Event::Loaded(model));
                 }
-                Some(Load::Fails { name, message }) => {
-                    self.say(Event::LoadFailed { name, message })
-                }
+                Some(Load::Fails {
+                    name,
+                    message,
+                    instead,
+                }) => self.say(Event::LoadFailed {
+                    name,
+                    message,
+                    instead,
+                }),
                 Some(Load::Hangs) => {}
             },
             Command::CancelLoad => self.say(Event::LoadCancelled {

@@ -233,7 +233,7 @@ fn typed_numbers_are_there_after_a_restart() {
     assert_eq!(toy.sheet().cell(2, 3), "-7.25");
     assert_eq!(window.text(), "the cat sat");
     assert!(window.player.heard.iter().any(|command| {
-        matches!(command, Command::Load { source, .. } if source.name() == "toy")
+        matches!(command, Command::Load(request) if request.source.name() == "toy")
     }));
 }
 

@@ -194,10 +194,10 @@ fn another_model_begins_anew_and_late_reports_are_of_no_account() {
     let mut bench = generated();
     let request = bench.measure();
     bench.pass(&request, 10);
-    bench.act(Action::LoadModel {
-        source: ModelSource::BuiltIn,
-        device: DeviceChoice::Cpu,
-    });
+    bench.act(Action::LoadModel(LoadRequest::new(
+        ModelSource::BuiltIn,
+        DeviceChoice::Cpu,
+    )));
     assert!(bench.session.cannot_measure().is_some());
     assert!(
         bench
@@ -208,6 +208,7 @@ fn another_model_begins_anew_and_late_reports_are_of_no_account() {
     bench.event(Event::LoadFailed {
         name: "other".to_owned(),
         message: "gone".to_owned(),
+        instead: None,
     });
     assert_eq!(bench.measured(), [10], "the model in use is the same");
     bench.event(Event::Loaded(model("first", N_CTX, Some(0))));

@@ -54,7 +54,7 @@ fn a_toy_opens_with_its_prompt_and_its_row() {
     assert_eq!(format!("{:.2}", desk.shown_probs()[3]), "0.62");
     let model = desk.session().model().expect("in a model's place");
     assert_eq!(
-        (&*model.name, &*model.device, model.precision),
+        (&*model.name, &*model.device, &*model.precision_name()),
         ("toy", "typed numbers", "typed")
     );
     assert_eq!(

@@ -135,7 +135,7 @@ pub(super) fn lines(session: &Session, cost: &Cost) -> Vec<String> {
             "{} on {}, {}.{}",
             model.name,
             model.device,
-            model.precision,
+            model.precision_name(),
             recording(cost)
         ));
     }
