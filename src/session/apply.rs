@@ -3,14 +3,11 @@
 use std::sync::Arc;
 
 use super::{
-    Action, Activity, Change, Draw, Loading, Origin, Run, Session, State, TYPING_PAUSE_SECONDS,
-    Tree,
+    Action, Activity, Change, Draw, Origin, Run, Session, State, TYPING_PAUSE_SECONDS, Tree,
     tree::{NewNode, NodeId},
 };
 use crate::{
-    model::LoadRequest,
     sampling::SamplingSettings,
-    tokenizer::Tokenizer,
     worker::{Command, Pace, RunRequest, StopReason},
 };
 
@@ -190,9 +187,8 @@ impl Session {
 
     fn example(&mut self, text: &str, now: f64) -> Vec<Command> {
         if self.toy().is_some_and(|toy| !toy.can_read(text)) {
-            self.notice = Some(
-                "This example is for a model: the toy in use knows only its own tokens. Choose a model first."
-                    .to_owned(),
+            self.say(
+                "This example is for a model: the toy in use knows only its own tokens. Choose a model first.",
             );
             return Vec::new();
         }
@@ -547,45 +543,7 @@ impl Session {
         commands
     }
 
-    // ---- models --------------------------------------------------------------------------------------------------
-
-    fn load_model(&mut self, request: LoadRequest) -> Vec<Command> {
-        let mut commands = self.leave_run();
-        if self.loading.is_some() {
-            commands.push(Command::CancelLoad);
-        }
-        self.loading = Some(Loading {
-            name: request.source.name(),
-            request: request.clone(),
-            done_bytes: 0,
-            total_bytes: 0,
-            run_queued: false,
-        });
-        commands.push(Command::Load(request));
-        commands
-    }
-
-    /// Reads the text again where another model's tokens make it up: ids mean something only to their own model.
-    pub(super) fn adopt_path_of_another_model(&mut self) {
-        let (Some(model), Some(tokenizer)) = (self.model, self.tokenizer().cloned()) else {
-            return;
-        };
-        if self.path_nodes().all(|node| node.model == model) {
-            return;
-        }
-        let ids = self.read(&tokenizer, &self.layout.text);
-        self.path.clear();
-        self.head = Tree::ROOT;
-        self.rewrite(0, &ids);
-    }
-
-    /// The ids of a text; a toy that cannot read it begins with its own prompt.
-    pub(super) fn read(&self, tokenizer: &Tokenizer, text: &str) -> Vec<u32> {
-        match self.toy() {
-            Some(toy) => toy.ids_or_prompt(text),
-            None => tokenizer.encode(text),
-        }
-    }
+    // ---- record ------------------------------------------------------------------------------------------------------
 
     fn recompute(&mut self) -> Vec<Command> {
         if self.is_running() || self.loading.is_some() || self.is_too_long() {

@@ -13,6 +13,7 @@ mod history;
 mod iteration;
 mod measurement;
 mod memory;
+mod models;
 mod phases;
 mod redraw;
 mod sequence;
@@ -43,7 +44,7 @@ pub use view::{Chosen, StepView, TOP_ROWS, TokenRow};
 use crate::{
     model::LoadRequest,
     prediction::{PassTiming, Prediction},
-    sampling::{Distribution, SamplingSettings},
+    sampling::SamplingSettings,
     tokenizer::{TextLayout, Tokenizer},
     worker::{Command, ModelInfo, Pace, SelfCheckSummary, StopReason},
 };
@@ -412,67 +413,6 @@ impl Session {
     /// When [`Self::tick`] next has something to do, in the caller's seconds.
     pub fn next_tick(&self) -> Option<f64> {
         self.predict_at
-    }
-
-    // ---- the shown step ------------------------------------------------------------------------------------------
-
-    /// Works the shown step out again if anything it depends on has changed. Called once a frame.
-    pub fn refresh_view(&mut self) {
-        let step = self.selected;
-        let Some(prediction) = self.prediction(step) else {
-            self.view = None;
-            return;
-        };
-        let Some(logits) = prediction.logits.clone() else {
-            self.view = None;
-            return;
-        };
-        let chosen_id = self.path.get(step).copied();
-        let draw = chosen_id.and_then(|id| self.tree.node(id).draw.as_ref());
-        let drawn_with = draw
-            .filter(|draw| self.what_if && draw.settings != self.settings)
-            .map(|draw| draw.settings.clone());
-        let settings = match draw {
-            Some(draw) if !self.what_if => draw.settings.clone(),
-            _ => self.settings.clone(),
-        };
-        let key = ViewKey {
-            node: step.checked_sub(1).map(|index| self.path[index]),
-            step,
-            chosen: chosen_id,
-            settings: settings.clone(),
-            has_attention: prediction.attention.is_some(),
-            epoch_of_prediction: Arc::as_ptr(&logits) as usize,
-        };
-        if self.view.as_ref().is_some_and(|(old, _)| *old == key) {
-            return;
-        }
-        let context = &self.ids[self.context_start().min(step)..step];
-        let distribution = Distribution::new(&logits.values, context, &settings);
-        let chosen = chosen_id.map(|id| {
-            let node = self.tree.node(id);
-            Chosen {
-                row: StepView::row_of(&logits, &distribution, node.token),
-                origin: node.origin,
-                u: node.draw.as_ref().and_then(|draw| draw.u),
-                redraw: node.draw.as_ref().map_or(0, |draw| draw.redraw),
-            }
-        });
-        let top = StepView::top_rows(&logits, &distribution);
-        let attention = prediction.attention.clone();
-        self.view = Some((
-            key,
-            StepView {
-                step,
-                logits,
-                attention,
-                settings,
-                drawn_with,
-                distribution,
-                chosen,
-                top,
-            },
-        ));
     }
 
     // ---- shared by apply and events ------------------------------------------------------------------------------

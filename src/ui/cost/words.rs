@@ -6,7 +6,7 @@ use crate::{
     ui::chart::{count, milliseconds, timing_cells},
 };
 
-pub(super) const WHAT_IS_MEASURED: &str = "Puts the same token ids through the model again from the first token on, once for every length, in a cache of its own that starts empty: as generate --no-cache does. It runs in the background whenever the model has nothing else to do; one pass before the first is not counted.";
+pub(super) const WHAT_IS_MEASURED: &str = "Puts the same token ids through the model again from the first token on, once for every length, in a cache of its own that starts empty: as generate --no-cache does. It runs in the background whenever the model has nothing else to do; one pass before the first is not counted. It reads back the logits of the last token only; a prefill in this window reads those of all its tokens, since it shows them.";
 
 pub(super) const NOTHING_COMPUTED: &str = "A toy costs nothing: its numbers are typed and looked up, no token goes through a model. Choose a model to see what it costs.";
 
