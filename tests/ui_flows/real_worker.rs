@@ -7,7 +7,7 @@ use egui_kittest::{Harness, kittest::Queryable as _};
 use logitscope::{
     app::App,
     model::DeviceChoice,
-    session::{Activity, Session},
+    session::{Activity, RATIO_PASSES, Ratio, Session},
     store::Remembered,
     ui::transport::Place,
     worker::{Pace, StopReason, WorkerHandle},
@@ -237,4 +237,41 @@ fn the_chain_rule_agrees_with_score() {
             && session.prediction(session.len()).is_some()
     });
     agrees(&live, "end-of-text");
+}
+
+#[test]
+fn without_the_cache_the_steps_of_the_built_in_model_take_longer_and_longer() {
+    let mut live = Live::open("Once upon a time", 96);
+    live.click("Run");
+    live.until("the run ends", idle);
+    let ids = live.session().ids().to_vec();
+    live.click("Panels");
+    for _ in 0..3 {
+        live.harness.step();
+    }
+    live.harness
+        .get_by_role_and_label(Role::CheckBox, "Cost")
+        .click();
+    for _ in 0..3 {
+        live.harness.step();
+    }
+    live.click("Measure without cache");
+    live.until("every length is measured", |session| {
+        session.cost().is_measured()
+    });
+    let session = live.session();
+    assert_eq!(session.ids(), ids, "the text is untouched");
+    let cost = session.cost();
+    assert_eq!(cost.uncached_tokens(), (4..=100).sum::<usize>());
+    let (cached, uncached) = (
+        cost.decode_ends().expect("steps"),
+        cost.uncached_ends().expect("steps"),
+    );
+    println!("{cached:?} {uncached:?} {:?}", cost.ratio);
+    // Early and late lengths are measured in turns: other programs slow both.
+    assert!(uncached.last_ms > 1.5 * uncached.first_ms, "{uncached:?}");
+    let Ratio::Measured { ms, passes } = cost.ratio else {
+        panic!("{:?}", cost.ratio)
+    };
+    assert!(passes == RATIO_PASSES && ms[1] > ms[0], "{ms:?}");
 }
