@@ -4,7 +4,7 @@ use egui::{Align, Id, Layout, Modal, RichText, Ui};
 
 use super::{
     Theme,
-    chart::words::count,
+    chart::count,
     status::bytes,
     theme::{self, semibold},
     transport::parameters,
