@@ -88,7 +88,7 @@ impl OpenModel {
             ..
         } = self.config;
         format!(
-            "{} parameters · {n_layer} layers × {n_head} heads · context {} · {} tokens",
+            "{} parameters · {n_layer} layers × {n_head} heads\ncontext {} · {} tokens",
             parameters(self.config.parameters()),
             count(n_ctx),
             count(vocab_size)
