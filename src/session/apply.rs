@@ -546,7 +546,7 @@ impl Session {
     // ---- record ------------------------------------------------------------------------------------------------------
 
     fn recompute(&mut self) -> Vec<Command> {
-        if self.is_running() || self.loading.is_some() || self.is_too_long() {
+        if self.is_running() || self.is_too_long() {
             return Vec::new();
         }
         let start = self.context_start();

@@ -17,6 +17,8 @@ impl Session {
             run_queued: false,
         });
         commands.push(Command::Load(request));
+        // The model in use goes on answering until the other is there.
+        commands.extend(self.predict());
         commands
     }
 
