@@ -12,6 +12,7 @@
 //! - [`tokenizer`]: ids ↔ text, labels, incremental decoding.
 //! - [`sampling`]: logits → distribution → token, on plain slices.
 //! - [`prediction`]: what one forward pass yields, as plain numbers.
+//! - [`explanation`]: where a distribution comes from, as plain numbers.
 //! - [`session`]: text, history tree, undo, selection; no egui, burn or wgpu types.
 //! - [`worker`]: the thread that owns the model, and how to talk to it.
 //! - [`hub`]: models by name: find, download, verify, the shared cache.
@@ -22,6 +23,7 @@
 pub mod app;
 pub mod cli;
 pub mod download;
+pub mod explanation;
 pub mod export;
 pub mod heatmap;
 pub mod hub;

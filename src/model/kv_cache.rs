@@ -11,7 +11,7 @@ use super::config::Gpt2Config;
 const FIRST_CAPACITY: usize = 64;
 
 /// Keys and values of one layer.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct LayerCache {
     /// `[n_head, capacity, head_dim]`. Taken out while rows are written: burn writes in place only
     /// when it holds the one handle.
@@ -56,7 +56,7 @@ impl LayerCache {
 }
 
 /// Keys and values of every layer for one sequence.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct KvCache {
     pub(crate) layers: Vec<LayerCache>,
     len: usize,
@@ -96,6 +96,14 @@ impl KvCache {
     /// Forget all tokens from `len` on. Nothing is copied; more than there are changes nothing.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
+    }
+
+    /// A cache of its own for a sequence that begins with the first `len` tokens of this one, which stays as it is.
+    /// What both hold is copied when the fork is first written to.
+    pub fn fork(&self, len: usize) -> Self {
+        let mut fork = self.clone();
+        fork.truncate(len);
+        fork
     }
 
     /// Bytes that keys and values take on the device.

@@ -6,16 +6,18 @@
 
 use burn::{
     backend::{Flex, flex::FlexTensor},
-    tensor::{Bool, Tensor, TensorData, activation, s},
+    tensor::{Bool, Tensor, TensorData, Transaction, activation, s},
 };
 
 use super::{
     config::Activation,
     cpu_kernels::{self, AttendInput},
+    error::ModelError,
+    gpt2::execute,
 };
 
 /// More rows than this are a prefill, where `gemm` is faster than streaming the weights per row.
-const FEW_ROWS: usize = 6;
+pub(super) const FEW_ROWS: usize = 6;
 
 /// Stands for -inf in masked scores: finite, because shader compilers may assume that there are
 /// no infinities; e^(this - m) is 0 in f32 for every score a model can have.
@@ -218,6 +220,21 @@ fn flex_attend(
         sum: from_vec(out.sum, heads),
         scores: shape.keep_scores.then(|| from_vec(out.scores, square)),
     })
+}
+
+/// Reads a tensor's numbers where they lie on the CPU, else a copy of them.
+pub(crate) fn with_values<const D: usize, R>(
+    tensor: Tensor<D>,
+    read: impl FnOnce(&[f32]) -> R,
+) -> Result<R, ModelError> {
+    let copied = |tensor: Tensor<D>| {
+        let values = execute(Transaction::default().register(tensor))?;
+        Ok(values.into_iter().flatten().collect::<Vec<f32>>())
+    };
+    match flex_tensor(tensor.clone()) {
+        Some(flex) => Ok(read(flex.to_contiguous().as_slice().unwrap_or_default())),
+        None => Ok(read(&copied(tensor)?)),
+    }
 }
 
 /// The tensor's CPU buffer, or none where it lives elsewhere.

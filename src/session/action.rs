@@ -57,6 +57,10 @@ pub enum Action {
     },
     CancelLoad,
     SelfCheck,
+    /// Find out where the shown step's distribution comes from.
+    Explain,
+    /// Find the rows of the LM head nearest in direction to this token's.
+    Nearest(u32),
     /// The layer that the attention panel shows: the last to be let go for memory.
     FocusLayer(usize),
     /// Compute again what was let go for memory on the current path.

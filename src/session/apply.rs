@@ -53,6 +53,8 @@ impl Session {
                 .into_iter()
                 .collect(),
             Action::SelfCheck => vec![Command::SelfCheck],
+            Action::Explain => self.explain(),
+            Action::Nearest(token) => self.find_nearest(token),
             Action::FocusLayer(layer) => {
                 self.focus_layer = layer;
                 Vec::new()

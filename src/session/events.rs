@@ -68,6 +68,10 @@ impl Session {
                 self.self_check = Some(summary);
                 Vec::new()
             }
+            Event::Explained { ticket, answer } => {
+                self.on_explained(ticket, answer);
+                Vec::new()
+            }
             Event::Predicted { .. }
             | Event::Chosen { .. }
             | Event::Stopped { .. }

@@ -8,6 +8,7 @@ mod action;
 mod apply;
 mod branches;
 mod events;
+mod explain;
 mod history;
 mod iteration;
 mod memory;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 
 pub use action::Action;
 pub use branches::{Branch, BranchBook};
+use explain::Explaining;
 use history::{Change, History, State};
 pub use iteration::{Iteration, SHOWN_TOKENS, Selection, StopAnswer, StopTest, Why};
 pub use memory::DEFAULT_BUDGET_BYTES;
@@ -132,6 +134,7 @@ pub struct Session {
     focus_layer: usize,
     predictions_received: usize,
     view: Option<(ViewKey, StepView)>,
+    explaining: Explaining,
 }
 
 /// The newest prefill, over all its chunks.
@@ -180,6 +183,7 @@ impl Session {
             focus_layer: 0,
             predictions_received: 0,
             view: None,
+            explaining: Explaining::default(),
         }
     }
 

@@ -8,8 +8,8 @@ use egui_tiles::{
 };
 
 use super::{
-    Panel, PanelContext, attention, branches, generation_loop, logits, next_token, sampling,
-    sequence, text, theme::GUTTER, timeline, tokens,
+    Panel, PanelContext, attention, branches, generation_loop, lm_head, logits, next_token,
+    sampling, sequence, text, theme::GUTTER, timeline, tokens,
 };
 
 /// Below this many points (at 100 % type) panels are shown as tabs instead of being squeezed.
@@ -221,6 +221,7 @@ fn show_panel(panel: Panel, ui: &mut Ui, ctx: &mut PanelContext) -> egui::Respon
         Panel::Sequence => sequence::show(ui, ctx),
         Panel::Loop => generation_loop::show(ui, ctx),
         Panel::Branches => branches::show(ui, ctx),
+        Panel::LmHead => lm_head::show(ui, ctx),
     }
 }
 

@@ -4,8 +4,8 @@
 //! Dragging its temperature changes the session's settings, which reshapes the stored step; the model does not run.
 //! Runs on the window's thread; what needs the whole vocabulary is worked out once for each row and temperature.
 
-mod layout;
-mod pair;
+pub(super) mod layout;
+pub(super) mod pair;
 mod rows;
 
 use std::sync::{Arc, Weak};
@@ -62,6 +62,24 @@ impl LogitsState {
         self.pinned.clear();
     }
 
+    /// Token ids, in the order in which they were pinned, where they belong to a vocabulary of this size.
+    pub fn pins(&self, vocab_size: usize) -> &[u32] {
+        if self.pinned_in == vocab_size {
+            &self.pinned
+        } else {
+            &[]
+        }
+    }
+
+    /// Pins a token of a vocabulary of this size, or lets go of it.
+    pub fn toggle_pin_in(&mut self, vocab_size: usize, id: u32) {
+        if self.pinned_in != vocab_size {
+            self.pinned.clear();
+            self.pinned_in = vocab_size;
+        }
+        self.toggle_pin(id);
+    }
+
     fn toggle_pin(&mut self, id: u32) {
         match self.pinned.iter().position(|&pinned| pinned == id) {
             Some(at) => drop(self.pinned.remove(at)),
@@ -108,7 +126,7 @@ impl LogitsState {
 }
 
 /// The temperature of the softmax column: greedy has none, so it is shown at 1.
-fn shown_temperature(settings: &SamplingSettings) -> f32 {
+pub(super) fn shown_temperature(settings: &SamplingSettings) -> f32 {
     if settings.is_greedy() {
         1.0
     } else {

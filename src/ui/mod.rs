@@ -7,6 +7,7 @@ pub mod chart;
 pub mod dock;
 pub mod generation_loop;
 mod hub_menu;
+pub mod lm_head;
 pub mod logits;
 pub mod next_token;
 pub mod sampling;
@@ -38,10 +39,11 @@ pub enum Panel {
     Sequence,
     Loop,
     Branches,
+    LmHead,
 }
 
 impl Panel {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Text,
         Self::Tokens,
         Self::Sampling,
@@ -52,6 +54,7 @@ impl Panel {
         Self::Sequence,
         Self::Loop,
         Self::Branches,
+        Self::LmHead,
     ];
 
     /// Those that a fresh layout shows; the others are opened from the Panels menu.
@@ -77,6 +80,7 @@ impl Panel {
             Self::Sequence => "Sequence",
             Self::Loop => "Loop",
             Self::Branches => "Branches",
+            Self::LmHead => "LM head",
         }
     }
 }
@@ -122,6 +126,7 @@ pub struct PanelState {
     pub attention: attention::AttentionState,
     pub branches: branches::BranchesState,
     pub generation_loop: generation_loop::LoopState,
+    pub lm_head: lm_head::LmHeadState,
     pub logits: logits::LogitsState,
     pub next_token: next_token::NextTokenState,
     pub sequence: sequence::SequenceState,
@@ -135,5 +140,6 @@ impl PanelState {
     pub fn release_pins(&mut self) {
         self.attention.release_pins();
         self.logits.release_pins();
+        self.lm_head.follow_step();
     }
 }

@@ -4,7 +4,10 @@
 
 use std::{ops::ControlFlow, path::Path, sync::Arc, time::Instant};
 
-use super::{Control, Event, Live, ModelInfo, RunRequest, StopReason, stops::StopMatcher};
+use super::{
+    Control, Event, Live, ModelInfo, RunRequest, StopReason, Turn, explain::Explaining,
+    stops::StopMatcher,
+};
 use crate::{
     model::{
         ComputeDevice, DeviceChoice, Gpt2, KvCache, Logits, ModelError, ModelSource, Record,
@@ -33,12 +36,13 @@ pub enum EngineError {
 pub struct Engine {
     pub gpt2: Gpt2,
     pub device: ComputeDevice,
-    cache: KvCache,
+    pub(super) cache: KvCache,
     /// The tokens whose keys and values are in `cache`.
     cached: Vec<u32>,
     use_cache: bool,
     end_of_text: Option<u32>,
     tokenizer: Option<Tokenizer>,
+    pub(super) explaining: Explaining,
 }
 
 impl Engine {
@@ -87,6 +91,7 @@ impl Engine {
             use_cache: true,
             end_of_text,
             tokenizer: None,
+            explaining: Explaining::default(),
         };
         Ok((engine, started))
     }
@@ -191,13 +196,11 @@ impl Engine {
             let prediction = self.recompute(context)?;
             return Ok(on_chunk(tokens - 1, vec![prediction]));
         }
-        let shared = self
-            .cached
-            .iter()
-            .zip(context)
-            .take_while(|(a, b)| a == b)
-            .count();
-        let mut at = if self.use_cache { shared.min(from) } else { 0 };
+        let mut at = if self.use_cache {
+            self.cached_prefix(context).min(from)
+        } else {
+            0
+        };
         self.cache.truncate(at);
         self.cached.truncate(at);
         while at < context.len() {
@@ -242,6 +245,12 @@ impl Engine {
             at = end;
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// How many first tokens of a context are in the KV cache.
+    pub(super) fn cached_prefix(&self, context: &[u32]) -> usize {
+        let same = self.cached.iter().zip(context).take_while(|(a, b)| a == b);
+        same.count()
     }
 
     /// The prediction after the last token, with every token put through the model once more. Its time is that of
@@ -336,8 +345,12 @@ impl Engine {
             if ids.len() >= self.n_ctx() {
                 return Ok(StopReason::ContextFull);
             }
-            if control.wait(last_token_at, &mut live).is_break() {
-                return Ok(StopReason::Stopped);
+            loop {
+                match control.wait(last_token_at, &mut live, self.explaining.takes) {
+                    Turn::Token => break,
+                    Turn::Explain(request) => emit(self.answer(&request)),
+                    Turn::End => return Ok(StopReason::Stopped),
+                }
             }
             last_token_at = Some(Instant::now());
             let Some(logits) = row.take() else {

@@ -5,13 +5,17 @@
 
 mod control;
 mod engine;
+mod explain;
 mod handle;
 mod protocol;
 mod stops;
 mod thread;
 
-pub use control::{Control, Live, Uncontrolled};
+pub use control::{Control, Live, Turn, Uncontrolled};
 pub use engine::{Engine, EngineError, PREFILL_CHUNK};
 pub use handle::WorkerHandle;
-pub use protocol::{Command, Event, ModelInfo, Pace, RunRequest, SelfCheckSummary, StopReason};
+pub use protocol::{
+    Answer, Command, Event, ExplainRequest, ModelInfo, Pace, Question, RunRequest,
+    SelfCheckSummary, StopReason,
+};
 pub(crate) use stops::StopMatcher;

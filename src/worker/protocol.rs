@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::{
+    explanation::{Explanation, Nearest},
     model::{DeviceChoice, ModelSource},
     prediction::{LogitsRow, Prediction},
     sampling::{Choice, SamplingSettings},
@@ -38,6 +39,33 @@ pub enum Command {
     Stop,
     /// Compare devices, and cached with uncached decoding, on the loaded model.
     SelfCheck,
+    /// Where probabilities come from. Only the newest question of a kind is answered.
+    Explain(ExplainRequest),
+}
+
+/// A question beside the main work, which it neither changes nor holds up.
+#[derive(Clone, Debug)]
+pub struct ExplainRequest {
+    /// Comes back with the answer.
+    pub ticket: u64,
+    pub question: Question,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// The distribution after a context.
+    Step(Vec<u32>),
+    /// The rows of the LM head nearest in direction to this token's.
+    Nearest(u32),
+}
+
+/// The answer to a [`Question`] of the same kind.
+#[derive(Debug)]
+pub enum Answer {
+    Step(Arc<Explanation>),
+    Nearest(Arc<Nearest>),
+    /// Other work came first; the question may be asked again.
+    Interrupted,
 }
 
 /// One call of the generation loop.
@@ -98,6 +126,10 @@ pub enum Event {
         message: String,
     },
     SelfCheck(SelfCheckSummary),
+    Explained {
+        ticket: u64,
+        answer: Result<Answer, String>,
+    },
 }
 
 /// The outcome of a self-check, as the status line shows it.

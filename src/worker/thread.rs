@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{
-    Command, Control, Engine, Event, RunRequest, SelfCheckSummary, control::Inbox,
+    Command, Control, Engine, Event, ExplainRequest, RunRequest, SelfCheckSummary, control::Inbox,
     engine::EngineError,
 };
 use crate::model::{DeviceChoice, ModelError, ModelSource, Outcome, self_check_loaded};
@@ -96,6 +96,18 @@ impl<W: Fn()> Worker<W> {
                 );
             }
             Command::SelfCheck => self.self_check(),
+            Command::Explain(ExplainRequest { ticket, question }) => {
+                let answer = self.guarded(|engine, inbox, _| {
+                    engine.explain(&question, &mut || {
+                        inbox.check()?;
+                        match inbox.has_newer_step() {
+                            true => ControlFlow::Break(()),
+                            false => ControlFlow::Continue(()),
+                        }
+                    })
+                });
+                self.emit(Event::Explained { ticket, answer });
+            }
             // Nothing is running.
             Command::Stop | Command::Settings(_) | Command::Pace(_) | Command::CancelLoad => {}
         }

@@ -10,7 +10,7 @@ use logitscope::{
 use crate::window::Window;
 
 /// Opens a panel that the first layout has not got.
-fn open(window: &mut Window, panel: Panel) {
+pub fn open(window: &mut Window, panel: Panel) {
     window.click("Panels");
     window
         .harness

@@ -12,6 +12,7 @@ mod window;
 mod bad_input;
 mod history;
 mod hub;
+mod lm_head;
 mod loop_panels;
 mod models;
 mod panels;

@@ -2,6 +2,7 @@
 
 mod branches;
 mod chain;
+mod explain;
 mod iterations;
 mod redraws;
 
@@ -16,7 +17,7 @@ use crate::{
     model::{DeviceChoice, ModelSource, built_in_tokenizer_json},
     prediction::{AttentionRow, LayerRow, LogitsRow, PassTiming, Phase, Prediction, words_per_row},
     sampling::{Choice, Mode, SamplingSettings, select},
-    worker::{Event, RunRequest},
+    worker::{Event, ExplainRequest, RunRequest},
 };
 
 const N_CTX: usize = 32;
@@ -81,6 +82,8 @@ struct Bench {
     /// Tokens that the played worker appends before it waits to be told to go on.
     run: Option<RunRequest>,
     forwarded: usize,
+    /// Questions that wait for an answer.
+    questions: Vec<ExplainRequest>,
 }
 
 impl Bench {
@@ -98,6 +101,7 @@ impl Bench {
             now: 0.0,
             run: None,
             forwarded: 0,
+            questions: Vec::new(),
         };
         bench.event(Event::Loaded(model));
         bench
@@ -151,6 +155,7 @@ impl Bench {
                         });
                     }
                 }
+                Command::Explain(request) => self.questions.push(request),
                 _ => {}
             }
         }

@@ -7,7 +7,7 @@ pub(super) const FAR: usize = 3;
 
 /// A token with its place in the order.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Token {
+pub(in crate::ui) struct Token {
     pub id: u32,
     pub logit: f32,
     pub rank: usize,
@@ -50,7 +50,7 @@ pub(super) fn far_tokens(values: &[f32]) -> Vec<Token> {
 
 /// The rows that are shown: the first of the top, then those asked for, then those from far down.
 #[derive(Debug, PartialEq)]
-pub(super) struct Plan {
+pub(in crate::ui) struct Plan {
     pub top: usize,
     pub extras: Vec<Token>,
     pub far: Vec<Token>,
