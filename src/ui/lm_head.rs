@@ -12,13 +12,14 @@ mod words;
 
 use std::sync::{Arc, Weak};
 
-use egui::{Id, Rect, Response, Ui};
+use egui::{Id, Rect, Response, Ui, UiBuilder};
 
 use super::{
     PanelContext,
     card::Card,
     chart::{self, Faces},
     logits::{layout::Token, pair, shown_temperature},
+    theme::GUTTER,
 };
 use crate::{
     explanation::{Explanation, agreement_limit},
@@ -117,7 +118,7 @@ impl LmHeadState {
             difference: explanation.difference(&view.logits.values),
             lens_difference: explanation.lens_difference(&view.logits.values),
             ranks: None,
-            softmax: None,
+            pair: None,
         });
         if derived.ranks.as_ref().is_none_or(|(of, _)| *of != token) {
             let ranks = explanation.lens.iter();
@@ -137,8 +138,8 @@ struct Derived {
     lens_difference: f64,
     /// The looked-at token's rank at every stage of the lens.
     ranks: Option<(u32, Vec<usize>)>,
-    /// At this temperature.
-    softmax: Option<(f32, Softmax)>,
+    /// What is said of two pinned tokens at a temperature.
+    pair: Option<((Vec<u32>, f32), String)>,
 }
 
 /// What the charts of one frame share.
@@ -165,10 +166,12 @@ impl Scene<'_> {
 
 pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
     let session = ctx.session;
+    let all = has_room_for_all(ui.available_size(), ctx.scale);
     let mut state = std::mem::take(&mut ctx.panels.lm_head);
     let view = session.view();
     let token = view.and_then(|view| looked_at(session, view, &mut state));
     let subtitle = match (view, token) {
+        (Some(_), Some(_)) if all => words::subtitle_of_all(session),
         (Some(view), Some(token)) => words::subtitle(session, view, state.chart, token),
         _ => String::new(),
     };
@@ -187,10 +190,10 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
         |ui| wish = items.show(ui),
         |ui| {
             chart::header_slot(ui, TITLE, ctx.theme, |ui| {
-                controls(ui, ctx, &mut state, token)
+                controls(ui, ctx, &mut state, token, all)
             });
             match (session.view(), token) {
-                (Some(view), Some(token)) => content(ui, ctx, view, token, &mut state),
+                (Some(view), Some(token)) => content(ui, ctx, view, token, &mut state, all),
                 _ => chart::no_view(ui, ctx),
             }
         },
@@ -271,10 +274,17 @@ impl Menu {
 }
 
 /// Beside the title: which chart, and the find field.
-fn controls(ui: &mut Ui, ctx: &PanelContext, state: &mut LmHeadState, token: Option<u32>) {
+fn controls(
+    ui: &mut Ui,
+    ctx: &PanelContext,
+    state: &mut LmHeadState,
+    token: Option<u32>,
+    all: bool,
+) {
     ui.spacing_mut().button_padding.x = 6.0;
     ui.spacing_mut().item_spacing.x = 4.0;
-    for chart in Chart::ALL.into_iter().rev() {
+    let choices = if all { &[][..] } else { &Chart::ALL };
+    for &chart in choices.iter().rev() {
         if chart::choice_button(ui, ctx.theme, chart.name(), state.chart == chart).clicked() {
             state.chart = chart;
         }
@@ -297,9 +307,58 @@ fn content(
     view: &StepView,
     token: u32,
     state: &mut LmHeadState,
+    all: bool,
 ) {
-    let session = ctx.session;
-    let answer = if state.chart == Chart::Nearest {
+    let scene = Scene {
+        view,
+        explanation: ctx.session.explanation().and_then(Result::ok),
+        token,
+        faces: Faces::of(ui),
+    };
+    let area = ui.available_rect_before_wrap();
+    let charts: Vec<(Chart, Rect)> = if all {
+        let (left, right) = area.split_left_right_at_fraction(0.5);
+        let (above, below) = right.split_top_bottom_at_fraction(0.5);
+        let gap = GUTTER * ctx.scale;
+        let right = |rect: Rect| rect.with_min_x(rect.left() + gap);
+        vec![
+            (Chart::Products, left.with_max_x(left.right() - gap)),
+            (Chart::Lens, right(above)),
+            (Chart::Nearest, right(below).with_min_y(below.top() + gap)),
+        ]
+    } else {
+        vec![(state.chart, area)]
+    };
+    let mut pointed = None;
+    for (chart, mut area) in charts {
+        if all {
+            let line = area.with_max_y(area.top() + scene.faces.line);
+            let what = words::subtitle(ctx.session, view, chart, token);
+            chart::note(ui, line, &format!("{}: {what}", chart.name()), ctx.theme);
+            area.min.y = line.bottom() + 6.0;
+        }
+        pointed = pointed.or(one_chart(ui, ctx, &scene, state, chart, area));
+    }
+    state.pointed = pointed;
+    ui.advance_cursor_after_rect(ui.max_rect());
+}
+
+/// Whether all three charts can be read side by side, as on a projector.
+fn has_room_for_all(size: egui::Vec2, scale: f32) -> bool {
+    size.x >= 1020.0 * scale && size.y >= 540.0 * scale
+}
+
+/// Asks for what a chart needs, and shows it; the token whose row or cell the pointer or the keyboard is on.
+fn one_chart(
+    ui: &mut Ui,
+    ctx: &mut PanelContext,
+    scene: &Scene,
+    state: &mut LmHeadState,
+    chart: Chart,
+    mut area: Rect,
+) -> Option<u32> {
+    let (session, token) = (ctx.session, scene.token);
+    let answer = if chart == Chart::Nearest {
         if session.wants_nearest(token) {
             ctx.act(Action::Nearest(token));
         }
@@ -311,67 +370,53 @@ fn content(
         session.explanation().map(|answer| answer.map(|_| ()))
     };
     if let Some(Err(message)) = answer {
+        let mut ui = ui.new_child(UiBuilder::new().max_rect(area));
         ui.add(egui::Label::new(message).wrap());
-        return;
+        return None;
     }
-    let scene = Scene {
-        view,
-        explanation: session.explanation().and_then(Result::ok),
-        token,
-        faces: Faces::of(ui),
+    let notes = match answer {
+        Some(_) => foot(ctx, scene, state, chart),
+        None => vec![words::pending(session).to_owned()],
     };
-    let mut area = ui.available_rect_before_wrap();
-    for note in foot(ctx, &scene, answer.is_some(), state).into_iter().rev() {
+    for note in notes.into_iter().rev() {
         let line = area.with_min_y(area.bottom() - scene.faces.line);
         chart::note(ui, line, &note, ctx.theme);
         area.max.y = line.top() - 3.0;
     }
-    state.pointed = match state.chart {
-        Chart::Products => products::show(ui, ctx, &scene, state, area),
-        Chart::Nearest => nearest::show(ui, ctx, &scene, state, area),
-        Chart::Lens => lens::show(ui, ctx, &scene, state, area),
-    };
-    ui.advance_cursor_after_rect(ui.max_rect());
+    match chart {
+        Chart::Products => products::show(ui, ctx, scene, state, area),
+        Chart::Nearest => nearest::show(ui, ctx, scene, state, area),
+        Chart::Lens => lens::show(ui, ctx, scene, state, area),
+    }
 }
 
 /// The lines below a chart: two pinned tokens side by side; whether the numbers agree with those on record.
-fn foot(
-    ctx: &PanelContext,
-    scene: &Scene,
-    is_answered: bool,
-    state: &mut LmHeadState,
-) -> Vec<String> {
-    if !is_answered {
-        return vec![words::pending(ctx.session).to_owned()];
-    }
-    let Some(explanation) = scene.explanation.filter(|_| state.chart != Chart::Nearest) else {
+fn foot(ctx: &PanelContext, scene: &Scene, state: &mut LmHeadState, chart: Chart) -> Vec<String> {
+    let Some(explanation) = scene.explanation.filter(|_| chart != Chart::Nearest) else {
         return vec![words::nearest_note(scene)];
     };
-    let is_lens = state.chart == Chart::Lens;
     let derived = state.derive(scene.view, explanation, scene.token);
-    let agreement = if is_lens {
-        words::lens_agreement(derived.lens_difference, derived.limit, explanation)
-    } else {
-        words::agreement(derived.difference, derived.limit, scene.vocab_size())
-    };
-    let pins = ctx.panels.logits.pins(scene.vocab_size());
-    if is_lens || pins.len() != 2 {
-        return vec![agreement];
+    if chart == Chart::Lens {
+        let (difference, limit) = (derived.lens_difference, derived.limit);
+        return vec![words::lens_agreement(difference, limit, scene.vocab_size())];
     }
+    let agreement = words::agreement(derived.difference, derived.limit, scene.vocab_size());
+    let pins = ctx.panels.logits.pins(scene.vocab_size());
     let logits = &scene.view.logits.values;
     let temperature = shown_temperature(&scene.view.settings);
-    let (_, softmax) = derived
-        .softmax
-        .filter(|(of, _)| *of == temperature)
-        .unwrap_or_else(|| (temperature, Softmax::new(logits, temperature)));
-    derived.softmax = Some((temperature, softmax));
-    let pair = pins.iter().filter_map(|&id| {
-        let logit = *logits.get(id as usize)?;
-        Some(Token { id, logit, rank: 0 })
-    });
-    let pair: Vec<Token> = pair.collect();
-    let words = pair::words(&pair, |id| ctx.label(id), &softmax, temperature);
-    words.into_iter().chain([agreement]).collect()
+    if pins.len() != 2 {
+        return vec![agreement];
+    }
+    let key = (pins.to_vec(), temperature);
+    let pair = derived.pair.take().filter(|(old, _)| *old == key);
+    let (_, words) = derived.pair.insert(pair.unwrap_or_else(|| {
+        let tokens = pins.iter().map(|&id| Token::of(logits, id));
+        let softmax = Softmax::new(logits, temperature);
+        let tokens: Vec<_> = tokens.collect();
+        let words = pair::words(&tokens, |id| ctx.label(id), &softmax, temperature);
+        (key, words.unwrap_or_default())
+    }));
+    vec![words.clone(), agreement]
 }
 
 // ---- rows --------------------------------------------------------------------------------------------------------
@@ -383,14 +428,10 @@ fn row(
     ctx: &mut PanelContext,
     scene: &Scene,
     state: &mut LmHeadState,
-    (rect, slot, id): (Rect, usize, u32),
+    (rect, place, id): (Rect, Id, u32),
     name: &str,
 ) -> Response {
-    let response = ui.interact(
-        rect,
-        Id::unique("LM head row").with(slot),
-        egui::Sense::click(),
-    );
+    let response = ui.interact(rect, place, egui::Sense::click());
     response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, name));
     if response.gained_focus() {
         ui.scroll_to_rect(rect, None);

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     prediction::LogitsRow,
-    sampling::{Mode, SamplingSettings, Softmax, rank},
+    sampling::{Mode, SamplingSettings, Softmax},
     session::{Action, Session, StepView},
 };
 
@@ -114,11 +114,7 @@ impl LogitsState {
             .map(|token| token.id)
             .eq(self.pinned.iter().copied())
         {
-            let token = |&id: &u32| Token {
-                id,
-                logit: values.get(id as usize).copied().unwrap_or(f32::NAN),
-                rank: rank(values, id),
-            };
+            let token = |&id: &u32| Token::of(values, id);
             derived.pinned = self.pinned.iter().map(token).collect();
         }
         self.derived.insert(derived)

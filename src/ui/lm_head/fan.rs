@@ -9,6 +9,7 @@ use crate::ui::{Theme, chart};
 pub(super) fn show(
     ui: &Ui,
     theme: &Theme,
+    label: impl Fn(u32) -> String,
     scene: &Scene,
     ids: &[u32],
     pointed: Option<u32>,
@@ -66,6 +67,11 @@ pub(super) fn show(
         };
         if marked {
             projection(&painter, theme, origin, tip);
+        }
+        if id == pointed.unwrap_or(scene.token) {
+            let at = origin + vec2(8.0, tip.y - 0.6 * line);
+            let label = chart::fit(&label(id), 14);
+            chart::text_left(&painter, at, label, &scene.faces.small, color);
         }
         let width = if marked || scene.is_chosen(id) {
             2.0

@@ -1,6 +1,6 @@
 //! The rows of the head nearest in direction to one token's row.
 
-use egui::{Rect, ScrollArea, Sense, Ui, UiBuilder, pos2, vec2};
+use egui::{Id, Rect, ScrollArea, Sense, Ui, UiBuilder, pos2, vec2};
 
 use super::{LmHeadState, Scene, row, words};
 use crate::ui::{PanelContext, chart};
@@ -58,7 +58,8 @@ pub(super) fn show(
                     words::degrees(cosine),
                     if chosen { ", chosen" } else { "" }
                 );
-                let response = row(ui, ctx, scene, state, (rect, slot, id), &name);
+                let place = Id::unique("LM head nearest").with(slot);
+                let response = row(ui, ctx, scene, state, (rect, place, id), &name);
                 if response.hovered() || response.has_focus() {
                     pointed = Some(id);
                 }

@@ -1,6 +1,6 @@
 //! Rows of the head against the final hidden state: each logit as two lengths and an angle.
 
-use egui::{Rect, ScrollArea, Sense, Ui, UiBuilder, pos2, vec2};
+use egui::{Id, Rect, ScrollArea, Sense, Ui, UiBuilder, pos2, vec2};
 
 use super::{LmHeadState, Scene, fan, row, words};
 use crate::ui::{
@@ -93,7 +93,8 @@ pub(super) fn show(
     };
     if has_fan {
         let place = area.with_max_x(area.left() + fan_width);
-        fan::show(ui, ctx.theme, scene, &ids, state.pointed, place);
+        let label = |id| ctx.label(id);
+        fan::show(ui, ctx.theme, label, scene, &ids, state.pointed, place);
     }
 
     let has_bias = scene
@@ -178,7 +179,8 @@ fn one(
         .filter_map(|(on, mark)| on.then_some(mark))
         .collect();
     let name = words::product_name(&label, logit, product, &marks);
-    let response = row(ui, ctx, scene, state, (rect, slot, id), &name);
+    let place = Id::unique("LM head product").with(slot);
+    let response = row(ui, ctx, scene, state, (rect, place, id), &name);
     if ui.is_rect_visible(rect) {
         paint(
             ui,

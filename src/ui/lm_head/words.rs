@@ -42,6 +42,14 @@ pub(super) fn subtitle(session: &Session, view: &StepView, which: Chart, token: 
     }
 }
 
+pub(super) fn subtitle_of_all(session: &Session) -> String {
+    let step = session.selected();
+    format!(
+        "where the logits of step {step} come from · after {}",
+        chart::text_before(session, step)
+    )
+}
+
 pub(super) fn pending(session: &Session) -> &'static str {
     if session.is_running() {
         "Worked out in the pauses of a slow run, else after it"
@@ -77,8 +85,7 @@ pub(super) fn agreement(difference: f64, limit: f64, vocab_size: usize) -> Strin
     )
 }
 
-pub(super) fn lens_agreement(difference: f64, limit: f64, explanation: &Explanation) -> String {
-    let vocab_size = explanation.dots.len();
+pub(super) fn lens_agreement(difference: f64, limit: f64, vocab_size: usize) -> String {
     let verb = if difference <= limit { "is" } else { "IS NOT" };
     format!(
         "the last row {verb} the output: max |Δ| {} from the logits on record over all {} tokens, limit {}",
