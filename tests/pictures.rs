@@ -17,7 +17,10 @@ use egui_kittest::{
 use logitscope::{
     sampling::SamplingSettings,
     session::{Action, Session},
-    ui::{PanelContext, PanelState, Theme, logits, next_token, sampling, theme, timeline, tokens},
+    ui::{
+        PanelContext, PanelState, Theme, branches, generation_loop, lm_head, logits, next_token,
+        sampling, sequence, theme, timeline, tokens,
+    },
     worker::{Command, Pace, WorkerHandle},
 };
 use player::Player;
@@ -101,13 +104,20 @@ impl Stage {
 
 /// Draws a panel at a selected step and compares it with its snapshot.
 fn picture(name: &str, panel: Panel, size: Vec2, dark: bool, step: Option<usize>) {
+    picture_of(name, panel, size, dark, |stage| {
+        if let Some(step) = step {
+            stage.act(Action::Select(step));
+        }
+    });
+}
+
+/// The same of whatever has been prepared.
+fn picture_of(name: &str, panel: Panel, size: Vec2, dark: bool, prepare: impl FnOnce(&mut Stage)) {
     let Some(_drawing) = adapter(name) else {
         return;
     };
     let mut stage = Stage::new();
-    if let Some(step) = step {
-        stage.act(Action::Select(step));
-    }
+    prepare(&mut stage);
     let gpu = create_render_state(
         default_wgpu_setup(),
         eframe::egui_wgpu::RendererOptions::PREDICTABLE,
@@ -248,4 +258,58 @@ fn sampling_light() {
         false,
         None,
     );
+}
+
+#[test]
+fn sequence_light() {
+    picture(
+        "sequence_light",
+        sequence::show,
+        vec2(560.0, 330.0),
+        false,
+        Some(9),
+    );
+}
+
+#[test]
+fn loop_light() {
+    picture(
+        "loop_light",
+        generation_loop::show,
+        vec2(560.0, 460.0),
+        false,
+        None,
+    );
+}
+
+#[test]
+fn branches_light() {
+    let size = vec2(560.0, 160.0);
+    picture_of("branches_light", branches::show, size, false, |stage| {
+        let (first, second) = (stage.session.head(), stage.session.len() - 4);
+        stage.act(Action::Select(second));
+        let other = stage.session.view().expect("a step").top[7].id;
+        stage.act(Action::Pick(other));
+        stage.act(Action::NameBranch(first, "as drawn".to_owned()));
+    });
+}
+
+/// One chart of the LM head at step 9.
+fn lm_head_picture(name: &str, chart: &str, dark: bool) {
+    let size = vec2(560.0, 330.0);
+    picture_of(name, lm_head::show, size, dark, |stage| {
+        let state = serde_json::json!({ "lm_head": { "chart": chart } });
+        stage.panels = serde_json::from_value(state).expect("a chart");
+        stage.act(Action::Select(9));
+    });
+}
+
+#[test]
+fn lm_head_products_light() {
+    lm_head_picture("lm_head_products_light", "Products", false);
+}
+
+#[test]
+fn lm_head_lens_dark() {
+    lm_head_picture("lm_head_lens_dark", "Lens", true);
 }

@@ -77,6 +77,8 @@ pub struct Iteration {
     pub cumulative: Vec<f64>,
     /// Tokens that can be drawn.
     pub kept: usize,
+    /// The largest logit is taken: no filter applies, and all others have no chance.
+    pub is_greedy: bool,
     pub selection: Option<Selection>,
 }
 
@@ -128,6 +130,7 @@ impl Iteration {
                 .map(|kept| kept.cumulative)
                 .collect(),
             kept: kept.len(),
+            is_greedy: distribution.is_greedy(),
             selection,
         }
     }
@@ -163,6 +166,7 @@ impl Session {
                 top: Vec::new(),
                 cumulative: Vec::new(),
                 kept: 0,
+                is_greedy: draw.settings.is_greedy(),
                 selection: None,
             });
         };

@@ -14,8 +14,8 @@ use super::{PanelContext, Theme, card::small_capitals, theme::mono_bold};
 use crate::session::{Action, Activity, Session};
 
 pub use words::{
-    MINUS, count, filter_name, fit, nice_ceil, number, parse, percent, short, signed, text_before,
-    what_if,
+    MINUS, count, drawn_from, filter_name, fit, nice_ceil, number, parse, percent, short, signed,
+    text_before, what_if,
 };
 
 // ---- type --------------------------------------------------------------------------------------------------------

@@ -90,10 +90,6 @@ impl Inbox {
 
     /// The next command; `None` once the window is gone.
     pub fn next(&mut self) -> Option<Command> {
-        // What has come meanwhile may hold a newer question.
-        while let Ok(command) = self.commands.try_recv() {
-            self.keep(command);
-        }
         self.waiting.pop_front().or_else(|| {
             if self.closed {
                 None
@@ -137,10 +133,22 @@ impl Inbox {
         }
     }
 
-    /// Whether a newer question about a step waits.
-    pub fn has_newer_step(&self) -> bool {
-        self.waiting.iter().any(|command| {
-            matches!(command, Command::Explain(request) if matches!(request.question, Question::Step(_)))
+    /// Whether something has come that goes before a question: other work, or a newer question about a step.
+    pub fn has_work(&mut self) -> bool {
+        loop {
+            match self.commands.try_recv() {
+                Ok(command) => self.keep(command),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => {
+                    self.closed = true;
+                    return true;
+                }
+            }
+        }
+        self.waiting.iter().any(|command| match command {
+            Command::Load { .. } | Command::Predict { .. } | Command::Run(_) => true,
+            Command::Explain(request) => matches!(request.question, Question::Step(_)),
+            _ => false,
         })
     }
 

@@ -9,7 +9,7 @@ use std::{
 use super::{Answer, Engine, Event, ExplainRequest, PREFILL_CHUNK, Question, engine::EngineError};
 use crate::{
     explanation::{Explanation, HeadRows, LENS_TOP, LensRow, Nearest},
-    model::{Logits, ModelError, Record, Streams},
+    model::{Gpt2, KvCache, Logits, ModelError, Record, Streams},
     prediction::LogitsRow,
     sampling::top,
 };
@@ -24,7 +24,7 @@ pub(super) struct Explaining {
 }
 
 impl Engine {
-    /// Answers a question. `go_on` is asked between prefill chunks, and may break.
+    /// Answers a question. `go_on` is asked first, and between prefill chunks; it may break.
     ///
     /// # Errors
     /// As [`Engine::predict`].
@@ -33,6 +33,9 @@ impl Engine {
         question: &Question,
         go_on: &mut dyn FnMut() -> ControlFlow<()>,
     ) -> Result<Answer, EngineError> {
+        if go_on().is_break() {
+            return Ok(Answer::Interrupted);
+        }
         match question {
             Question::Step(context) => self.explain_step(context, go_on),
             Question::Nearest(token) => {
@@ -85,16 +88,23 @@ impl Engine {
         })))
     }
 
-    /// What the last token of a context went through, and when its own pass began. Computed in a fork of the KV
-    /// cache: what a run reads stays bit for bit as it was.
+    /// What the last token of a context went through, and when its own pass began. Computed beside the KV cache, which
+    /// stays bit for bit as it was.
     fn streams(
-        &self,
+        &mut self,
         context: &[u32],
         go_on: &mut dyn FnMut() -> ControlFlow<()>,
     ) -> Result<Option<(Streams, Instant)>, EngineError> {
         let (&last, before) = context.split_last().ok_or(ModelError::NoTokens)?;
-        let mut started = Instant::now();
         let shared = self.cached_prefix(before);
+        if shared == before.len() {
+            let started = Instant::now();
+            let gpt2 = &self.gpt2;
+            let streams = self
+                .cache
+                .lend(shared, |cache| last_streams(gpt2, last, cache))?;
+            return Ok(Some((streams, started)));
+        }
         let mut cache = self.cache.fork(shared);
         for chunk in before[shared..].chunks(PREFILL_CHUNK) {
             let record = Record {
@@ -105,17 +115,9 @@ impl Engine {
             if go_on().is_break() {
                 return Ok(None);
             }
-            started = Instant::now();
         }
-        let record = Record {
-            logits: Logits::None,
-            hidden: true,
-            ..Record::default()
-        };
-        let pass = self.gpt2.forward(&[last], &mut cache, &record)?;
-        let streams = pass
-            .last_streams()
-            .ok_or_else(|| ModelError::Device("no hidden states came back".to_owned()))?;
+        let started = Instant::now();
+        let streams = last_streams(&self.gpt2, last, &mut cache)?;
         Ok(Some((streams, started)))
     }
 
@@ -132,4 +134,16 @@ impl Engine {
         });
         Ok(self.explaining.head.insert(head).clone())
     }
+}
+
+/// The streams of one token behind those in a cache.
+fn last_streams(gpt2: &Gpt2, token: u32, cache: &mut KvCache) -> Result<Streams, ModelError> {
+    let record = Record {
+        logits: Logits::None,
+        hidden: true,
+        ..Record::default()
+    };
+    gpt2.forward(&[token], cache, &record)?
+        .last_streams()
+        .ok_or_else(|| ModelError::Device("no hidden states came back".to_owned()))
 }

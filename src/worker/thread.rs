@@ -99,10 +99,10 @@ impl<W: Fn()> Worker<W> {
             Command::Explain(ExplainRequest { ticket, question }) => {
                 let answer = self.guarded(|engine, inbox, _| {
                     engine.explain(&question, &mut || {
-                        inbox.check()?;
-                        match inbox.has_newer_step() {
-                            true => ControlFlow::Break(()),
-                            false => ControlFlow::Continue(()),
+                        if inbox.has_work() {
+                            ControlFlow::Break(())
+                        } else {
+                            ControlFlow::Continue(())
                         }
                     })
                 });

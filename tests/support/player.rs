@@ -204,6 +204,9 @@ pub struct Player {
     pub runs_through: bool,
     /// Questions are left for the test to [`Player::answer`].
     pub holds_answers: bool,
+    /// Predictions wait for [`Player::release`].
+    pub holds_predictions: bool,
+    held: Vec<Command>,
 }
 
 /// What happens to a model load.
@@ -231,6 +234,8 @@ impl Player {
             appended: 0,
             runs_through: false,
             holds_answers: false,
+            holds_predictions: false,
+            held: Vec::new(),
         };
         (handle, player)
     }
@@ -271,6 +276,7 @@ impl Player {
             Command::CancelLoad => self.say(Event::LoadCancelled {
                 name: "the model".to_owned(),
             }),
+            Command::Predict { .. } if self.holds_predictions => self.held.push(command),
             Command::Predict {
                 epoch,
                 context,
@@ -327,6 +333,13 @@ impl Player {
             ticket: request.ticket,
             answer: Ok(answer),
         });
+    }
+
+    /// Makes the predictions that were held back.
+    pub fn release(&mut self) {
+        for command in std::mem::take(&mut self.held) {
+            self.obey(command);
+        }
     }
 
     /// The questions that were asked, in order.

@@ -14,6 +14,7 @@ mod history;
 mod hub;
 mod lm_head;
 mod loop_panels;
+mod losing_nothing;
 mod models;
 mod panels;
 mod real_worker;
