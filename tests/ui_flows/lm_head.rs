@@ -63,7 +63,7 @@ fn each_logit_is_shown_as_lengths_and_a_cosine_beside_the_one_on_record() {
         let z = f64::from(row.logit);
         assert!((explanation.hidden_norm * product.norm * product.cos - z).abs() < 1e-6);
     }
-    assert!(window.says("products agree with the logits on record: max |Δ| 0 over all 4,096"));
+    assert!(window.says("products agree with the logits on record: max |Δ| 0 over 4,096"));
     assert!(window.says("Each row w at its true angle to h"));
 }
 

@@ -32,10 +32,10 @@ impl Regions {
             column
         };
         Self {
-            predict: next(0.33),
+            predict: next(0.315),
             select: next(0.235),
             append: next(0.145),
-            stop: next(0.29),
+            stop: next(0.305),
         }
     }
 
@@ -255,7 +255,7 @@ impl Painting<'_> {
         chart::text_right(painter, pos2(label_right, y), label, &font, color);
         let text = chart::drawn_from(row, self.iteration.is_greedy);
         chart::text_right(painter, pos2(number, y), text, &font, color);
-        let (left, right) = (label_right + 6.0, number - 7.5 * digit);
+        let (left, right) = (label_right + 6.0, number - 8.2 * digit);
         if right <= left {
             return;
         }
@@ -273,7 +273,7 @@ impl Painting<'_> {
             chart::bar(painter, bar, fill);
         }
         if selected {
-            let at = pos2(number - 6.6 * digit, y);
+            let at = pos2(number - 7.4 * digit, y);
             chart::mark(painter, at, 0.45 * self.faces.line, theme.chosen);
         }
     }

@@ -77,7 +77,7 @@ fn agrees(difference: f64, limit: f64) -> &'static str {
 
 pub(super) fn agreement(difference: f64, limit: f64, vocab_size: usize) -> String {
     format!(
-        "products {} the logits on record: max |Δ| {} over all {} tokens, limit {}",
+        "products {} the logits on record: max |Δ| {} over {} tokens, limit {}",
         agrees(difference, limit),
         apart(difference),
         chart::count(vocab_size),
@@ -88,7 +88,7 @@ pub(super) fn agreement(difference: f64, limit: f64, vocab_size: usize) -> Strin
 pub(super) fn lens_agreement(difference: f64, limit: f64, vocab_size: usize) -> String {
     let verb = if difference <= limit { "is" } else { "IS NOT" };
     format!(
-        "the last row {verb} the output: max |Δ| {} from the logits on record over all {} tokens, limit {}",
+        "the last row {verb} the output: max |Δ| {} to the record over {} tokens, limit {}",
         apart(difference),
         chart::count(vocab_size),
         apart(limit)
@@ -299,7 +299,7 @@ mod tests {
     fn what_does_not_agree_is_said_loudly() {
         assert_eq!(
             agreement(2.9e-6, 1.2e-3, 4096),
-            "products agree with the logits on record: max |Δ| 2.9e-6 over all 4,096 tokens, limit 1.2e-3"
+            "products agree with the logits on record: max |Δ| 2.9e-6 over 4,096 tokens, limit 1.2e-3"
         );
         assert!(agreement(0.1, 1e-3, 4096).contains("DISAGREE"));
         assert!(agreement(f64::NAN, 1e-3, 4096).contains("DISAGREE"));
