@@ -5,7 +5,10 @@ use std::{ops::ControlFlow, path::Path};
 
 use logitscope::{
     explanation::{NEAREST_ROWS, agreement_limit},
-    model::{ComputeDevice, DeviceChoice, Gpt2, Gpt2Config, Logits, ModelSource, Record, Streams},
+    model::{
+        ComputeDevice, DeviceChoice, Gpt2, Gpt2Config, LoadRequest, Logits, ModelSource, Precision,
+        Record, Streams, WeightOptions,
+    },
     prediction::Prediction,
     worker::{Answer, Engine, Question},
 };
@@ -218,6 +221,23 @@ fn a_sharded_head_is_read_in_its_order() {
 }
 
 #[test]
+fn a_head_kept_in_f16_is_explained_by_the_numbers_it_has() {
+    let options = WeightOptions {
+        precision: Precision::F16,
+        ..WeightOptions::default()
+    };
+    let source = ModelSource::Folder(fixture("safetensors"));
+    let go_on = &mut |_, _| ControlFlow::Continue(());
+    let model = Gpt2::load_with(&source, &ComputeDevice::flex(), options, go_on).unwrap();
+    let (streams, logits) = last(&model, &[3, 99, 250]);
+    let dots = model.head_dots(&streams.hidden).unwrap();
+    assert_close(&logits, &dots, "dot products");
+    let row = model.head_row(7).unwrap();
+    let halves = row.iter().map(|&w| half::f16::from_f32(w).to_f32());
+    assert!(halves.eq(row.iter().copied()), "as they are kept");
+}
+
+#[test]
 fn the_gpu_agrees_with_the_reference() {
     let Some(mut gpu) = adapter::gpu("the_gpu_agrees_with_the_reference") else {
         return;
@@ -230,7 +250,8 @@ fn the_gpu_agrees_with_the_reference() {
 // ---- beside a cache in use ---------------------------------------------------------------------------------------
 
 fn built_in() -> Engine {
-    Engine::load_for_ids(&ModelSource::BuiltIn, DeviceChoice::Cpu).expect("the built-in model")
+    let request = LoadRequest::new(ModelSource::BuiltIn, DeviceChoice::Cpu);
+    Engine::load_for_ids(&request).expect("the built-in model")
 }
 
 fn ids(count: u32) -> Vec<u32> {

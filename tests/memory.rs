@@ -21,6 +21,7 @@ use logitscope::{
     model::DeviceChoice,
     session::{Activity, Session},
     store::Remembered,
+    ui::transport::Place,
     worker::{Pace, WorkerHandle},
 };
 use window::{builder, open_app, store_with};
@@ -75,7 +76,7 @@ fn open(remembered: Remembered) -> Option<Harness<'static, App>> {
     let folder = tempfile::tempdir().expect("a folder");
     let mut remembered = Remembered {
         pace: Pace::Unlimited,
-        device: DeviceChoice::Cpu,
+        place: Place::on(DeviceChoice::Cpu),
         ..remembered
     };
     remembered.settings.max_new_tokens = TOKENS;

@@ -61,15 +61,21 @@ fn device(ui: &mut Ui, ctx: &PanelContext, roomy: bool) {
     } else {
         format!(": {}", model.device_why)
     };
-    let whole = format!("{}{why} · {}", model.device, model.precision);
+    let whole = format!("{}{why} · {}", model.device, model.precision());
     let short = format!(
         "{} · {}",
         model.device.split(' ').next().unwrap_or_default(),
-        model.precision
+        model.precision()
     );
     let text = if roomy { &whole } else { &short };
+    let hover = format!(
+        "{}{why}. {}: {} of weights.",
+        model.device,
+        model.precision().describe(),
+        bytes(model.weight_bytes as usize)
+    );
     ui.label(RichText::new(text).small().color(ctx.theme.dim))
-        .on_hover_text(&whole);
+        .on_hover_text(hover);
 }
 
 fn phase(session: &Session) -> &'static str {

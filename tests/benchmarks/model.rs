@@ -5,8 +5,8 @@ use std::{ops::ControlFlow, time::Instant};
 
 use logitscope::{
     model::{
-        BenchRecord, ComputeDevice, DeviceChoice, Gpt2, Gpt2Config, Logits, ModelSource, Record,
-        bare_read_ms, run_bench,
+        BenchRecord, ComputeDevice, DeviceChoice, Gpt2, Gpt2Config, LoadRequest, Logits,
+        ModelSource, Record, bare_read_ms, run_bench,
     },
     worker::{Engine, Question},
 };
@@ -110,7 +110,8 @@ fn main() {
 
 /// Where a distribution comes from, asked beside a cache of 1,000 tokens: a few decode steps each.
 fn explaining(source: &ModelSource, ids: &[u32], step_ms: f64) {
-    let mut engine = Engine::load_for_ids(source, DeviceChoice::Cpu).unwrap();
+    let mut engine =
+        Engine::load_for_ids(&LoadRequest::new(source.clone(), DeviceChoice::Cpu)).unwrap();
     let mut go_on = || ControlFlow::Continue(());
     let _ = engine
         .predict(ids, ids.len() - 1, false, &mut |_, _| {

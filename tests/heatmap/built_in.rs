@@ -4,7 +4,7 @@ use std::{ops::ControlFlow, sync::Arc};
 
 use logitscope::{
     heatmap::{Heads, Shape, cividis, paint_cpu},
-    model::{DeviceChoice, ModelSource},
+    model::{DeviceChoice, LoadRequest, ModelSource},
     prediction::AttentionRow,
     tokenizer::Tokenizer,
     worker::Engine,
@@ -15,7 +15,8 @@ use crate::stage::*;
 /// The rows of the first `tokens` tokens of a text.
 fn record(tokens: usize) -> (Shape, Vec<Option<Arc<AttentionRow>>>) {
     let source = ModelSource::BuiltIn;
-    let mut engine = Engine::load_for_ids(&source, DeviceChoice::Cpu).expect("the built-in model");
+    let mut engine = Engine::load_for_ids(&LoadRequest::new(source.clone(), DeviceChoice::Cpu))
+        .expect("the built-in model");
     let tokenizer: Tokenizer = Engine::tokenizer_of(&source).expect("its tokenizer");
     let mut ids = tokenizer.encode(&"Once upon a time there was a little girl. ".repeat(tokens));
     ids.truncate(tokens);

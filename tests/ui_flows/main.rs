@@ -16,6 +16,7 @@ mod lm_head;
 mod loop_panels;
 mod losing_nothing;
 mod models;
+mod open_model;
 mod panels;
 mod real_worker;
 mod restart;

@@ -125,10 +125,10 @@ fn answers_of_another_model_are_not_shown_and_none_is_asked_while_one_loads() {
     let mut bench = Bench::new("Once upon a time");
     bench.act(Action::Explain);
     bench.act(Action::Nearest(3));
-    bench.act(Action::LoadModel {
-        source: ModelSource::BuiltIn,
-        device: DeviceChoice::Cpu,
-    });
+    bench.act(Action::LoadModel(LoadRequest::new(
+        ModelSource::BuiltIn,
+        DeviceChoice::Cpu,
+    )));
     assert!(!bench.session.wants_explanation() && !bench.session.wants_nearest(3));
     bench.event(Event::Loaded(model("second", N_CTX, Some(0))));
     bench.answer(0, Ok(explanation(1.0)));
