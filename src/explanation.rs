@@ -72,8 +72,10 @@ impl Explanation {
 
     /// Largest |h · w + b − z| over a row of logits; NaN where one is not a number.
     pub fn difference(&self, logits: &[f32]) -> f64 {
-        let own = (0..).map_while(|id| Some(self.product(id)?.logit));
-        largest_difference(own, logits)
+        let bias = self.head.bias.as_deref().unwrap_or_default();
+        let bias = bias.iter().copied().chain(std::iter::repeat(0.0));
+        let own = self.dots.iter().zip(bias);
+        largest_difference(own.map(|(dot, bias)| dot + f64::from(bias)), logits)
     }
 
     /// Largest difference between the last stage of the lens and a row of logits; NaN as above.

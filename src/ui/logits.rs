@@ -88,8 +88,16 @@ impl LogitsState {
     }
 
     /// Brings what is derived from the row up to date.
-    fn derive(&mut self, row: &Arc<LogitsRow>, temperature: f32) -> &Derived {
+    ///
+    /// `softmax` is its softmax at this temperature, where someone has worked that out already.
+    fn derive(
+        &mut self,
+        row: &Arc<LogitsRow>,
+        temperature: f32,
+        softmax: Option<Softmax>,
+    ) -> &Derived {
         let values = &row.values;
+        let softmax = || softmax.unwrap_or_else(|| Softmax::new(values, temperature));
         if self.pinned_in != values.len() {
             self.pinned.clear();
             self.pinned_in = values.len();
@@ -99,14 +107,14 @@ impl LogitsState {
             _ => Derived {
                 row: Arc::downgrade(row),
                 temperature,
-                softmax: Softmax::new(values, temperature),
+                softmax: softmax(),
                 far: far_tokens(values),
                 pinned: Vec::new(),
             },
         };
         if derived.temperature != temperature {
             derived.temperature = temperature;
-            derived.softmax = Softmax::new(values, temperature);
+            derived.softmax = softmax();
         }
         if !derived
             .pinned
@@ -202,7 +210,10 @@ fn both_charts(ui: &mut Ui, ctx: &mut PanelContext, view: &StepView, state: &mut
     let raw = state.raw;
     let (pinned_ids, vocab_size) = (state.pinned.clone(), view.logits.values.len());
     let temperature = shown_temperature(&view.settings);
-    let derived = state.derive(&view.logits, temperature);
+    // Without penalty and greed the distribution was drawn from it.
+    let is_plain = view.settings.repetition_penalty == 1.0 && !view.settings.is_greedy();
+    let known = is_plain.then(|| view.distribution.tempered());
+    let derived = state.derive(&view.logits, temperature, known);
     let mut area = ui.available_rect_before_wrap();
     let label = |id| ctx.label(id);
     if let Some(pair) = pair::words(&derived.pinned, label, &derived.softmax, temperature) {
@@ -437,11 +448,11 @@ mod tests {
     fn pins_go_with_the_vocabulary_and_with_escape() {
         let mut state = LogitsState::default();
         let row = Arc::new(LogitsRow::new((0..40).map(|i| i as f32 * 0.1).collect()));
-        state.derive(&row, 1.0);
+        state.derive(&row, 1.0, None);
         state.toggle_pin(3);
         state.toggle_pin(7);
         state.toggle_pin(3);
-        let derived = state.derive(&row, 0.5);
+        let derived = state.derive(&row, 0.5, None);
         assert_eq!(
             derived
                 .pinned
@@ -452,9 +463,9 @@ mod tests {
         );
         assert_eq!(derived.softmax, Softmax::new(&row.values, 0.5));
         let other = Arc::new(LogitsRow::new(vec![0.0; 5]));
-        assert!(state.derive(&other, 0.5).pinned.is_empty());
+        assert!(state.derive(&other, 0.5, None).pinned.is_empty());
         state.toggle_pin(1);
         state.release_pins();
-        assert!(state.derive(&other, 0.5).pinned.is_empty());
+        assert!(state.derive(&other, 0.5, None).pinned.is_empty());
     }
 }

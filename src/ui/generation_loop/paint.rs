@@ -349,7 +349,7 @@ impl Painting<'_> {
 
     fn stop(&self, column: Rect) {
         let theme = self.theme;
-        let Some(test) = self.session.stop_test(self.iteration.index) else {
+        let Some(test) = &self.iteration.stop else {
             for (line, text) in ["not asked:", "taken by hand"].into_iter().enumerate() {
                 self.write(column, line as f32, text, &self.faces.small, theme.dim);
             }

@@ -114,14 +114,14 @@ pub(super) fn row_name(session: &Session, iteration: &Iteration, reached: LoopPh
         ));
     }
     if reached >= LoopPhase::Stop {
-        name.push_str(&format!(". Stop? {}", stop(session, iteration.index)));
+        name.push_str(&format!(". Stop? {}", stop(iteration)));
     }
     name
 }
 
 /// The answer of the stop test as a sentence.
-fn stop(session: &Session, index: usize) -> String {
-    match session.stop_test(index) {
+fn stop(iteration: &Iteration) -> String {
+    match &iteration.stop {
         None => "Not asked: taken by hand".to_owned(),
         Some(test) => match test.reason() {
             Some(reason) => format!("Yes: {}", reason.describe()),
@@ -154,7 +154,7 @@ pub(super) fn table(session: &Session, shown: &[(Arc<Iteration>, LoopPhase)]) ->
                 None => "\t\t\t".to_owned(),
             };
             let stop = match selected {
-                Some(_) if *reached >= LoopPhase::Stop => stop(session, iteration.index),
+                Some(_) if *reached >= LoopPhase::Stop => stop(iteration),
                 _ => String::new(),
             };
             let drawn = row

@@ -1,6 +1,6 @@
 //! Which rows the Logits → softmax panel shows, and where its columns are: pure functions.
 
-use crate::sampling::rank;
+use crate::sampling::{at_ranks, rank};
 
 /// Most rows from the top of the distribution.
 pub(super) const TOP: usize = 12;
@@ -36,29 +36,15 @@ fn far_ranks(vocab_size: usize) -> Vec<usize> {
 
 /// The tokens at [`far_ranks`], found without sorting the whole row.
 pub(super) fn far_tokens(values: &[f32]) -> Vec<Token> {
-    // The order of `sampling::rank`: larger logits first, ties lowest id, NaN last.
-    let before = |a: &u32, b: &u32| {
-        let key = |id: u32| values.get(id as usize).map_or(f32::NAN, |&z| z + 0.0);
-        let (za, zb) = (key(*a), key(*b));
-        za.is_nan()
-            .cmp(&zb.is_nan())
-            .then_with(|| zb.partial_cmp(&za).unwrap_or(std::cmp::Ordering::Equal))
-            .then(a.cmp(b))
-    };
-    let mut ids: Vec<u32> = (0..values.len() as u32).collect();
-    let mut found = Vec::with_capacity(FAR);
-    // From the far end, so that each search only looks at what comes before the last one.
-    for rank in far_ranks(values.len()).into_iter().rev() {
-        let (_, &mut id, _) = ids.select_nth_unstable_by(rank - 1, before);
-        found.push(Token {
+    let ranks = far_ranks(values.len());
+    let found = at_ranks(values, &ranks).into_iter().zip(ranks);
+    found
+        .map(|(id, rank)| Token {
             id,
             logit: values[id as usize],
             rank,
-        });
-        ids.truncate(rank);
-    }
-    found.reverse();
-    found
+        })
+        .collect()
 }
 
 /// The rows that are shown: the first of the top, then those asked for, then those from far down.
