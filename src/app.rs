@@ -132,6 +132,11 @@ impl App {
         self.hub = Some(hub);
     }
 
+    /// How much may be recorded, in bytes, the window's own copies included.
+    pub fn set_budget_bytes(&mut self, bytes: usize) {
+        self.session.set_budget_bytes(bytes);
+    }
+
     pub fn session(&self) -> &Session {
         &self.session
     }

@@ -13,6 +13,7 @@
 //! - [`sampling`]: logits → distribution → token, on plain slices.
 //! - [`prediction`]: what one forward pass yields, as plain numbers.
 //! - [`toy`]: typed numbers in place of a model.
+//! - [`explanation`]: where a distribution comes from, as plain numbers.
 //! - [`session`]: text, history tree, undo, selection; no egui, burn or wgpu types.
 //! - [`worker`]: the thread that owns the model, and how to talk to it.
 //! - [`hub`]: models by name: find, download, verify, the shared cache.
@@ -23,6 +24,7 @@
 pub mod app;
 pub mod cli;
 pub mod download;
+pub mod explanation;
 pub mod export;
 pub mod heatmap;
 pub mod hub;

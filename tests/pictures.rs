@@ -20,8 +20,8 @@ use logitscope::{
     session::{Action, Session},
     toy::Sheet,
     ui::{
-        PanelContext, PanelState, Theme, card, cost, logits, next_token, open_model::OpenModel,
-        sampling, theme, timeline, tokens, toy,
+        PanelContext, PanelState, Theme, branches, card, cost, generation_loop, lm_head, logits,
+        next_token, open_model::OpenModel, sampling, sequence, theme, timeline, tokens, toy,
     },
     worker::{Command, Pace, WorkerHandle},
 };
@@ -340,4 +340,58 @@ fn open_model_light() {
         false,
         None,
     );
+}
+
+#[test]
+fn sequence_light() {
+    picture(
+        "sequence_light",
+        sequence::show,
+        vec2(560.0, 330.0),
+        false,
+        Some(9),
+    );
+}
+
+#[test]
+fn loop_light() {
+    picture(
+        "loop_light",
+        generation_loop::show,
+        vec2(560.0, 460.0),
+        false,
+        None,
+    );
+}
+
+#[test]
+fn branches_light() {
+    let size = vec2(560.0, 160.0);
+    let mut stage = Stage::new();
+    let (first, second) = (stage.session.head(), stage.session.len() - 4);
+    stage.act(Action::Select(second));
+    let other = stage.session.view().expect("a step").top[7].id;
+    stage.act(Action::Pick(other));
+    stage.act(Action::NameBranch(first, "as drawn".to_owned()));
+    picture_of(stage, "branches_light", branches::show, size, false);
+}
+
+/// One chart of the LM head at step 9.
+fn lm_head_picture(name: &str, chart: &str, dark: bool) {
+    let size = vec2(560.0, 330.0);
+    let mut stage = Stage::new();
+    let state = serde_json::json!({ "lm_head": { "chart": chart } });
+    stage.panels = serde_json::from_value(state).expect("a chart");
+    stage.act(Action::Select(9));
+    picture_of(stage, name, lm_head::show, size, dark);
+}
+
+#[test]
+fn lm_head_products_light() {
+    lm_head_picture("lm_head_products_light", "Products", false);
+}
+
+#[test]
+fn lm_head_lens_dark() {
+    lm_head_picture("lm_head_lens_dark", "Lens", true);
 }

@@ -12,7 +12,8 @@ use logitscope::{
     tokenizer::Tokenizer,
     toy::Sheet,
     worker::{
-        Command, Event, MeasureRequest, ModelInfo, Pace, RunRequest, StopReason, WorkerHandle,
+        Answer, Command, Event, ExplainRequest, MeasureRequest, ModelInfo, Pace, Question,
+        RunRequest, StopReason, WorkerHandle,
     },
 };
 
@@ -636,6 +637,98 @@ impl Client {
                 Event::Failed { message, .. } => panic!("{message}"),
                 _ => {}
             }
+        }
+    }
+}
+
+// ---- questions beside the work -----------------------------------------------------------------------------------
+
+fn ask(worker: &WorkerHandle, ticket: u64, question: Question) {
+    worker.send(Command::Explain(ExplainRequest { ticket, question }));
+}
+
+/// Events until the run or prediction in progress ends and `answers` questions are answered: "token", "stop", "answer
+/// 7", "interrupted 7".
+fn story(client: &Client, answers: usize) -> Vec<String> {
+    let mut story = Vec::new();
+    let (mut stopped, mut answered) = (false, 0);
+    while !stopped || answered < answers {
+        story.push(match wait(&client.worker) {
+            Event::Chosen { .. } => "token".to_owned(),
+            Event::Stopped { .. } => {
+                stopped = true;
+                "stop".to_owned()
+            }
+            Event::Explained { ticket, answer } => {
+                answered += 1;
+                match answer.expect("no failure") {
+                    Answer::Interrupted => format!("interrupted {ticket}"),
+                    _ => format!("answer {ticket}"),
+                }
+            }
+            _ => continue,
+        });
+    }
+    story
+}
+
+/// A client whose worker has explained one step, so that it knows how long that takes.
+fn explained(prompt: &str) -> (Client, Vec<u32>) {
+    let mut client = Client::start();
+    let context = client.tokenizer().encode(prompt);
+    client.run(&context, &settings(1));
+    ask(&client.worker, 1, Question::Step(context.clone()));
+    loop {
+        if let Event::Explained { ticket, answer } = wait(&client.worker) {
+            assert!(ticket == 1 && matches!(answer, Ok(Answer::Step(_))));
+            return (client, context);
+        }
+    }
+}
+
+#[test]
+fn a_question_is_answered_in_the_pause_of_a_slow_run() {
+    let (mut client, context) = explained("Once upon a time");
+    let request = RunRequest {
+        pace: Pace::TokensPerSecond(1),
+        ..client.request(&context, &settings(2))
+    };
+    client.worker.send(Command::Run(request));
+    while !matches!(wait(&client.worker), Event::Chosen { .. }) {}
+    ask(&client.worker, 3, Question::Step(context.clone()));
+    ask(&client.worker, 4, Question::Nearest(7));
+    let story = story(&client, 2);
+    assert_eq!(story, ["answer 3", "answer 4", "token", "stop"]);
+}
+
+#[test]
+fn a_fast_run_is_not_held_up_and_the_newest_question_is_answered_after_it() {
+    let (mut client, context) = explained("Once upon a time");
+    let request = client.request(&context, &settings(6));
+    client.worker.send(Command::Run(request));
+    for ticket in 2..6 {
+        ask(&client.worker, ticket, Question::Step(context.clone()));
+    }
+    let story = story(&client, 1);
+    let tokens = story.iter().filter(|event| *event == "token").count();
+    assert_eq!(tokens, 6);
+    assert_eq!(story[story.len() - 2..], ["stop", "answer 5"]);
+}
+
+#[test]
+fn other_work_comes_before_a_question_that_takes_long() {
+    let (mut client, context) = explained("Once upon a time");
+    let long: Vec<u32> = (0..500).map(|i| (i * 37 + 5) % 4096).collect();
+    let request = client.request(&context, &settings(2));
+    ask(&client.worker, 2, Question::Step(long));
+    client.worker.send(Command::Run(request));
+    assert_eq!(story(&client, 1)[0], "interrupted 2");
+    ask(&client.worker, 3, Question::Step(vec![u32::MAX]));
+    loop {
+        if let Event::Explained { ticket, answer } = wait(&client.worker) {
+            let message = answer.expect_err("an id that is none");
+            assert!(ticket == 3 && message.contains("outside the vocabulary"));
+            return;
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{
     io::{self, IsTerminal, Write},
     ops::ControlFlow,
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use clap::Args;
@@ -18,7 +18,7 @@ use crate::{
     sampling::{Distribution, Mode, SamplingSettings, rank, top},
     session::TOP_ROWS,
     tokenizer::{StreamDecoder, Tokenizer},
-    worker::{Control, Event, Live, ModelInfo, Pace, RunRequest, StopReason},
+    worker::{Control, Event, Live, ModelInfo, Pace, RunRequest, StopReason, Turn},
 };
 
 #[derive(Debug, Args)]
@@ -139,8 +139,8 @@ pub fn run(args: &GenerateArgs, global: &Global, out: &mut dyn Write) -> Result<
 struct UntilFailure<'a>(&'a Cell<bool>);
 
 impl Control for UntilFailure<'_> {
-    fn wait(&mut self, _since: Option<Instant>, _live: &mut Live) -> ControlFlow<()> {
-        self.check()
+    fn wait(&mut self, _: Option<Instant>, _: &mut Live, _: Option<Duration>) -> Turn {
+        self.check().into()
     }
 
     fn check(&mut self) -> ControlFlow<()> {

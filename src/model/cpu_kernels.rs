@@ -38,6 +38,23 @@ fn dot(x: &[f32], y: &[f32]) -> f32 {
     sums[0] + x_tail.iter().zip(y_tail).map(|(x, y)| x * y).sum::<f32>()
 }
 
+/// Dot product of two rows of one length, summed in f64: the products of two f32 are exact in it.
+#[inline]
+pub(crate) fn dot_f64(x: &[f32], y: &[f32]) -> f64 {
+    const LANES: usize = 8;
+    let (x, x_tail) = x.as_chunks::<LANES>();
+    let (y, y_tail) = y.as_chunks::<LANES>();
+    let mut sums = [0.0; LANES];
+    for (x, y) in x.iter().zip(y) {
+        for lane in 0..LANES {
+            sums[lane] += f64::from(x[lane]) * f64::from(y[lane]);
+        }
+    }
+    let tail = x_tail.iter().zip(y_tail);
+    let tail = tail.map(|(&x, &y)| f64::from(x) * f64::from(y));
+    sums.into_iter().chain(tail).sum()
+}
+
 /// Dot products of `x` with every row of `matrix`, which has rows as long as `x`.
 #[inline(never)]
 fn dot_rows(x: &[f32], matrix: &[f32], out: &mut [f32]) {

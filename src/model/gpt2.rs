@@ -12,7 +12,7 @@ use super::{
     config::Gpt2Config,
     error::ModelError,
     kv_cache::KvCache,
-    layers::{BlockContext, Network},
+    layers::{BlockContext, Network, ShardedTable},
     ops::{self, Attended},
     precision::Precision,
 };
@@ -226,20 +226,24 @@ impl Gpt2 {
         (rows > 1).then(|| Tensor::tril_mask([rows, past + rows], past as i64, &self.device))
     }
 
+    /// The rows that a normalised hidden state is multiplied with, one a token.
+    pub(super) fn head(&self) -> &ShardedTable {
+        self.network.lm_head.as_ref().unwrap_or(&self.network.wte)
+    }
+
     /// Logits of normalised rows, piece by piece so that none exceeds the binding limit, read back
     /// in one go.
     ///
     /// # Shapes
     /// - `x`: `[rows, n_embd]`
     /// - output: `[rows, vocab_size]`
-    fn read_logits(&self, x: Tensor<2>) -> Result<Vec<f32>, ModelError> {
+    pub(super) fn read_logits(&self, x: Tensor<2>) -> Result<Vec<f32>, ModelError> {
         let [rows, _] = x.dims();
         let vocab_size = self.config.vocab_size;
-        let head = self.network.lm_head.as_ref().unwrap_or(&self.network.wte);
         let mut transaction = Transaction::default();
         let mut places = Vec::new();
         let mut first_column = 0;
-        for shard in &head.weight {
+        for shard in &self.head().weight {
             let shard = shard.val();
             let columns = shard.dims()[0];
             let fitting = (self.binding_limit / (4 * columns as u64)).max(1);
@@ -352,7 +356,7 @@ fn mask_scores(scores: &mut [f32], rows: usize, past: usize) {
 }
 
 /// Wait for all registered tensors and take their numbers, without copying where the CPU made them.
-fn execute(transaction: Transaction) -> Result<Vec<Vec<f32>>, ModelError> {
+pub(super) fn execute(transaction: Transaction) -> Result<Vec<Vec<f32>>, ModelError> {
     let data: Vec<TensorData> = transaction.try_execute().map_err(device_error)?;
     data.into_iter()
         .map(|d| {

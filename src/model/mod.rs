@@ -14,6 +14,7 @@ mod infer_config;
 mod known_answer;
 mod kv_cache;
 mod layers;
+mod lm_head;
 mod load;
 mod ops;
 mod pickle;
@@ -32,6 +33,7 @@ pub use device::{ComputeDevice, DeviceChoice, DeviceKind, leave_the_window_a_cor
 pub use error::ModelError;
 pub use gpt2::{Gpt2, LayerAttention, Logits, Pass, Record};
 pub use kv_cache::KvCache;
+pub use lm_head::Streams;
 pub use precision::{Precision, WeightOptions};
 pub use self_check::{CheckRow, Outcome, self_check, self_check_loaded};
 pub(crate) use source::model_folder;

@@ -6,17 +6,19 @@
 
 use burn::{
     backend::{Flex, flex::FlexTensor},
-    tensor::{Bool, DType, FloatDType, Tensor, TensorData, activation, s},
+    tensor::{Bool, DType, FloatDType, Tensor, TensorData, Transaction, activation, s},
 };
 use half::f16;
 
 use super::{
     config::Activation,
     cpu_kernels::{self, AttendInput, LinearShape},
+    error::ModelError,
+    gpt2::execute,
 };
 
 /// More rows than this are a prefill, where `gemm` is faster than streaming the weights per row.
-const FEW_ROWS: usize = 6;
+pub(super) const FEW_ROWS: usize = 6;
 
 /// Stands for -inf in masked scores: finite, because shader compilers may assume that there are
 /// no infinities; e^(this - m) is 0 in f32 for every score a model can have.
@@ -251,6 +253,19 @@ fn flex_attend(
         sum: from_vec(out.sum, heads),
         scores: shape.keep_scores.then(|| from_vec(out.scores, square)),
     })
+}
+
+/// Reads a matrix's numbers where they lie if that is in f32 on the CPU, else a copy of them.
+pub(crate) fn with_values<R>(
+    matrix: Tensor<2>,
+    read: impl FnOnce(&[f32]) -> R,
+) -> Result<R, ModelError> {
+    let matrix = widened(matrix);
+    if let Some(flex) = flex_tensor(matrix.clone()) {
+        return Ok(read(flex.to_contiguous().as_slice().unwrap_or_default()));
+    }
+    let parts = execute(Transaction::default().register(matrix))?;
+    Ok(read(&parts.concat()))
 }
 
 /// The tensor's CPU buffer, or none where it lives elsewhere.

@@ -204,6 +204,11 @@ impl Distribution {
         self.penalised.get(id as usize).copied()
     }
 
+    /// Softmax over all tokens after penalty and temperature, before any filter.
+    pub fn tempered(&self) -> Softmax {
+        self.tempered
+    }
+
     /// Whether the first token is taken without a draw.
     pub fn is_greedy(&self) -> bool {
         self.greedy

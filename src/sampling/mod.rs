@@ -32,6 +32,6 @@ mod tests;
 
 pub use distribution::{Distribution, Filter, Kept};
 pub use draw::{Choice, select, uniform};
-pub use order::{rank, top};
+pub use order::{at_ranks, rank, top};
 pub use settings::{Mode, SamplingSettings, SettingsError, limits};
 pub use stats::{RowStats, Softmax, softmax_at};

@@ -57,6 +57,21 @@ pub fn top(logits: &[f32], n: usize) -> Vec<u32> {
     keys.into_iter().map(id_of).collect()
 }
 
+/// The tokens at some ranks, which ascend from 1 and lie within the row; found without sorting it.
+pub fn at_ranks(logits: &[f32], ranks: &[usize]) -> Vec<u32> {
+    let keys = logits.iter().zip(0u32..).map(|(&z, id)| key(z, id));
+    let mut keys: Vec<u64> = keys.collect();
+    let mut found = Vec::with_capacity(ranks.len());
+    // From the far end, so that each search only looks at what comes before the last one.
+    for &rank in ranks.iter().rev() {
+        let (_, &mut key, _) = keys.select_nth_unstable(rank - 1);
+        found.push(id_of(key));
+        keys.truncate(rank);
+    }
+    found.reverse();
+    found
+}
+
 /// Cuts `keys` to its `n` smallest, in no particular order.
 pub(super) fn keep_smallest(keys: &mut Vec<u64>, n: usize) {
     if n == 0 {

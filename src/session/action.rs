@@ -55,6 +55,10 @@ pub enum Action {
     /// Time the text without the KV cache: what was not measured yet, else all of it once more.
     MeasureUncached,
     CancelMeasurement,
+    /// Find out where the shown step's distribution comes from.
+    Explain,
+    /// Find the rows of the LM head nearest in direction to this token's.
+    Nearest(u32),
     /// The layer that the attention panel shows: the last to be let go for memory.
     FocusLayer(usize),
     /// Compute again what was let go for memory on the current path.

@@ -60,6 +60,8 @@ impl Session {
             Action::SelfCheck => vec![Command::SelfCheck],
             Action::MeasureUncached => self.measure_uncached(),
             Action::CancelMeasurement => self.cancel_measurement(),
+            Action::Explain => self.explain(),
+            Action::Nearest(token) => self.find_nearest(token),
             Action::FocusLayer(layer) => {
                 self.focus_layer = layer;
                 Vec::new()

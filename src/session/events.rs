@@ -87,6 +87,10 @@ impl Session {
                 self.on_measurement_failed(id, message);
                 Vec::new()
             }
+            Event::Explained { ticket, answer } => {
+                self.on_explained(ticket, answer);
+                Vec::new()
+            }
             Event::Predicted { .. }
             | Event::Chosen { .. }
             | Event::Stopped { .. }

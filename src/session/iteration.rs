@@ -3,6 +3,8 @@
 //! Worked out from the record of a token that a run appended, with the same functions that the loop calls; or, for
 //! the open step, from the settings in force, which gives the very token that the next step will append.
 
+use std::sync::Arc;
+
 use super::{NodeId, Origin, Session, StepView, TokenRow};
 use crate::{
     prediction::LogitsRow,
@@ -77,7 +79,11 @@ pub struct Iteration {
     pub cumulative: Vec<f64>,
     /// Tokens that can be drawn.
     pub kept: usize,
+    /// The largest logit is taken: no filter applies, and all others have no chance.
+    pub is_greedy: bool,
     pub selection: Option<Selection>,
+    /// The stop test after the token; `None` where no run asked it.
+    pub stop: Option<StopTest>,
 }
 
 impl Iteration {
@@ -128,7 +134,9 @@ impl Iteration {
                 .map(|kept| kept.cumulative)
                 .collect(),
             kept: kept.len(),
+            is_greedy: distribution.is_greedy(),
             selection,
+            stop: None,
         }
     }
 }
@@ -163,18 +171,28 @@ impl Session {
                 top: Vec::new(),
                 cumulative: Vec::new(),
                 kept: 0,
+                is_greedy: draw.settings.is_greedy(),
                 selection: None,
+                stop: self.stop_test(index),
             });
         };
-        let distribution = self.distribution_at(index, logits, &draw.settings);
-        let chosen = (node.token, node.origin, draw.u, draw.redraw);
-        Some(Iteration::new(
-            index,
-            Some(id),
-            logits,
-            &distribution,
-            Some(chosen),
-        ))
+        let own;
+        let shown = self.view().filter(|view| {
+            // The same row is the same step, of the same tokens.
+            Arc::ptr_eq(&view.logits, logits) && view.settings == draw.settings
+        });
+        let distribution = match shown {
+            Some(view) => &view.distribution,
+            None => {
+                own = self.distribution_at(index, logits, &draw.settings);
+                &own
+            }
+        };
+        let chosen = Some((node.token, node.origin, draw.u, draw.redraw));
+        Some(Iteration {
+            stop: self.stop_test(index),
+            ..Iteration::new(index, Some(id), logits, distribution, chosen)
+        })
     }
 
     /// The iteration that the next step will carry out, with the settings in force; `None` without a prediction.

@@ -57,10 +57,11 @@ impl Session {
             }
             for index in 0..self.path.len() {
                 self.let_go(self.path[index], |prediction| {
-                    prediction.attention = prediction
-                        .attention
-                        .as_ref()
-                        .map(|row| Arc::new(row.without_layer(layer)));
+                    if let Some(row) = &mut prediction.attention
+                        && row.layer(layer).is_some()
+                    {
+                        *row = Arc::new(row.without_layer(layer));
+                    }
                 });
             }
         }

@@ -9,6 +9,7 @@ mod apply;
 mod branches;
 mod cost;
 mod events;
+mod explain;
 mod history;
 mod iteration;
 mod measurement;
@@ -29,6 +30,7 @@ use std::{collections::HashSet, sync::Arc};
 pub use action::Action;
 pub use branches::{Branch, BranchBook};
 pub use cost::{Cost, CostStep, Ends, PassBlock, Ratio, Total};
+use explain::Explaining;
 use history::{Change, History, State};
 pub use iteration::{Iteration, SHOWN_TOKENS, Selection, StopAnswer, StopTest, Why};
 pub use measurement::{Measurement, MeasurementState, RATIO_LENGTHS, RATIO_PASSES, median};
@@ -149,6 +151,7 @@ pub struct Session {
     focus_layer: usize,
     predictions_received: usize,
     view: Option<(ViewKey, StepView)>,
+    explaining: Explaining,
 }
 
 /// The newest prefill, over all its chunks.
@@ -202,6 +205,7 @@ impl Session {
             focus_layer: 0,
             predictions_received: 0,
             view: None,
+            explaining: Explaining::default(),
         }
     }
 

@@ -5,6 +5,8 @@
 
 mod words;
 
+use std::sync::Arc;
+
 use egui::{
     Align, Button, Id, Key, Layout, Rect, Response, ScrollArea, Sense, Ui, UiBuilder, pos2, vec2,
 };
@@ -28,7 +30,7 @@ const SUBTITLE: &str = "each end of the history tree, under the one it forks fro
 #[serde(default)]
 pub struct BranchesState {
     #[serde(skip)]
-    list: Option<(ListKey, Vec<Branch>)>,
+    list: Option<(ListKey, Arc<[Branch]>)>,
     /// The branch that is being named, and what is typed so far.
     #[serde(skip)]
     naming: Option<(NodeId, String)>,
@@ -43,17 +45,15 @@ struct ListKey {
 }
 
 impl BranchesState {
-    fn list(&mut self, session: &Session) -> Vec<Branch> {
+    fn list(&mut self, session: &Session) -> Arc<[Branch]> {
         let key = ListKey {
             head: session.head(),
             record: session.record_version(),
-            model: session
-                .model()
-                .map(|model| std::sync::Arc::as_ptr(model) as usize),
+            model: session.model().map(|model| Arc::as_ptr(model) as usize),
         };
         match self.list.take() {
             Some((old, list)) if old == key => self.list.insert((old, list)).1.clone(),
-            _ => self.list.insert((key, session.branches())).1.clone(),
+            _ => self.list.insert((key, session.branches().into())).1.clone(),
         }
     }
 }

@@ -16,8 +16,8 @@ use crate::session::{Action, Activity, Session};
 
 pub use steps::{axis, cut_rect, prefill_color, select_steps, typical_max};
 pub use words::{
-    MINUS, count, filter_name, fit, milliseconds, nice_ceil, number, parse, percent, short, signed,
-    text_before, timing_cells, what_if,
+    MINUS, count, drawn_from, filter_name, fit, milliseconds, nice_ceil, number, parse, percent,
+    short, signed, text_before, timing_cells, what_if,
 };
 
 // ---- type --------------------------------------------------------------------------------------------------------
@@ -207,6 +207,48 @@ pub fn header_slot(ui: &mut Ui, title: &str, theme: &Theme, contents: impl FnOnc
     );
     slot.set_clip_rect(rect.expand(2.0).intersect(slot.clip_rect()));
     contents(&mut slot);
+}
+
+/// A field in which a token is found by text or id; true when Enter was pressed in it. Esc empties it.
+pub fn find_field(
+    ui: &mut Ui,
+    ctx: &PanelContext,
+    query: &mut String,
+    name: &str,
+    hint: &str,
+) -> bool {
+    let mut entered = false;
+    let width = ui.available_width().min(170.0 * ctx.scale);
+    let field = egui::TextEdit::singleline(query)
+        .hint_text("Find by text or id")
+        .font(TextStyle::Small)
+        .align(Align2::LEFT_CENTER)
+        .desired_width(width - 8.0);
+    let enabled = ctx.session.tokenizer().is_some();
+    let field = ui
+        .add_enabled(enabled, field)
+        .accessible_name(name)
+        .on_hover_text(hint);
+    if field.lost_focus() {
+        entered = ui.input(|input| input.key_pressed(egui::Key::Enter));
+        if ui.input(|input| input.key_pressed(egui::Key::Escape)) {
+            query.clear();
+        }
+    }
+    entered && !query.is_empty()
+}
+
+/// A small control in ink, filled while it is the picked one of its kind.
+pub fn choice_button(ui: &mut Ui, theme: &Theme, name: &str, on: bool) -> Response {
+    let (fill, ink) = if on {
+        (theme.ink, theme.panel)
+    } else {
+        (theme.panel, theme.ink)
+    };
+    let text = egui::RichText::new(name).small().color(ink);
+    let response = ui.add(egui::Button::new(text).fill(fill));
+    response.widget_info(|| egui::WidgetInfo::selected(egui::Role::Button, true, on, name));
+    response
 }
 
 /// The menu entry that every chart has.

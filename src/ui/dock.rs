@@ -8,8 +8,8 @@ use egui_tiles::{
 };
 
 use super::{
-    Panel, PanelContext, attention, branches, cost, generation_loop, logits, next_token, sampling,
-    sequence, text, theme::GUTTER, timeline, tokens, toy,
+    Panel, PanelContext, attention, branches, cost, generation_loop, lm_head, logits, next_token,
+    sampling, sequence, text, theme::GUTTER, timeline, tokens, toy,
 };
 
 /// Below this many points (at 100 % type) panels are shown as tabs instead of being squeezed.
@@ -223,6 +223,7 @@ fn show_panel(panel: Panel, ui: &mut Ui, ctx: &mut PanelContext) -> egui::Respon
         Panel::Branches => branches::show(ui, ctx),
         Panel::Cost => cost::show(ui, ctx),
         Panel::Toy => toy::show(ui, ctx),
+        Panel::LmHead => lm_head::show(ui, ctx),
     }
 }
 

@@ -18,6 +18,7 @@ use super::{
 use crate::{
     sampling::SamplingSettings,
     session::{Action, Iteration, LoopPhase, NodeId, Session, Walk},
+    worker::StopReason,
 };
 use paint::{Painting, Regions};
 
@@ -47,6 +48,8 @@ struct DoneKey {
     /// Moves when the text before the context is cut.
     index: usize,
     has_logits: bool,
+    /// The user ended the run after it.
+    is_stopped: bool,
 }
 
 /// What the open iteration depends on.
@@ -67,6 +70,8 @@ impl LoopState {
             has_logits: session
                 .prediction(index)
                 .is_some_and(|prediction| prediction.logits.is_some()),
+            is_stopped: index + 1 == session.len()
+                && session.stop_reason() == Some(StopReason::Stopped),
         };
         if let Some((_, found)) = self.done.iter().find(|(old, _)| *old == key) {
             return Some(found.clone());

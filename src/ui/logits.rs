@@ -4,8 +4,8 @@
 //! Dragging its temperature changes the session's settings, which reshapes the stored step; the model does not run.
 //! Runs on the window's thread; what needs the whole vocabulary is worked out once for each row and temperature.
 
-mod layout;
-mod pair;
+pub(super) mod layout;
+pub(super) mod pair;
 mod rows;
 
 use std::sync::{Arc, Weak};
@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     prediction::LogitsRow,
-    sampling::{Mode, SamplingSettings, Softmax, rank},
+    sampling::{Mode, SamplingSettings, Softmax},
     session::{Action, Session, StepView},
 };
 
@@ -62,6 +62,24 @@ impl LogitsState {
         self.pinned.clear();
     }
 
+    /// Token ids, in the order in which they were pinned, where they belong to a vocabulary of this size.
+    pub fn pins(&self, vocab_size: usize) -> &[u32] {
+        if self.pinned_in == vocab_size {
+            &self.pinned
+        } else {
+            &[]
+        }
+    }
+
+    /// Pins a token of a vocabulary of this size, or lets go of it.
+    pub fn toggle_pin_in(&mut self, vocab_size: usize, id: u32) {
+        if self.pinned_in != vocab_size {
+            self.pinned.clear();
+            self.pinned_in = vocab_size;
+        }
+        self.toggle_pin(id);
+    }
+
     fn toggle_pin(&mut self, id: u32) {
         match self.pinned.iter().position(|&pinned| pinned == id) {
             Some(at) => drop(self.pinned.remove(at)),
@@ -70,8 +88,16 @@ impl LogitsState {
     }
 
     /// Brings what is derived from the row up to date.
-    fn derive(&mut self, row: &Arc<LogitsRow>, temperature: f32) -> &Derived {
+    ///
+    /// `softmax` is its softmax at this temperature, where someone has worked that out already.
+    fn derive(
+        &mut self,
+        row: &Arc<LogitsRow>,
+        temperature: f32,
+        softmax: Option<Softmax>,
+    ) -> &Derived {
         let values = &row.values;
+        let softmax = || softmax.unwrap_or_else(|| Softmax::new(values, temperature));
         if self.pinned_in != values.len() {
             self.pinned.clear();
             self.pinned_in = values.len();
@@ -81,14 +107,14 @@ impl LogitsState {
             _ => Derived {
                 row: Arc::downgrade(row),
                 temperature,
-                softmax: Softmax::new(values, temperature),
+                softmax: softmax(),
                 far: far_tokens(values),
                 pinned: Vec::new(),
             },
         };
         if derived.temperature != temperature {
             derived.temperature = temperature;
-            derived.softmax = Softmax::new(values, temperature);
+            derived.softmax = softmax();
         }
         if !derived
             .pinned
@@ -96,11 +122,7 @@ impl LogitsState {
             .map(|token| token.id)
             .eq(self.pinned.iter().copied())
         {
-            let token = |&id: &u32| Token {
-                id,
-                logit: values.get(id as usize).copied().unwrap_or(f32::NAN),
-                rank: rank(values, id),
-            };
+            let token = |&id: &u32| Token::of(values, id);
             derived.pinned = self.pinned.iter().map(token).collect();
         }
         self.derived.insert(derived)
@@ -108,7 +130,7 @@ impl LogitsState {
 }
 
 /// The temperature of the softmax column: greedy has none, so it is shown at 1.
-fn shown_temperature(settings: &SamplingSettings) -> f32 {
+pub(super) fn shown_temperature(settings: &SamplingSettings) -> f32 {
     if settings.is_greedy() {
         1.0
     } else {
@@ -188,7 +210,10 @@ fn both_charts(ui: &mut Ui, ctx: &mut PanelContext, view: &StepView, state: &mut
     let raw = state.raw;
     let (pinned_ids, vocab_size) = (state.pinned.clone(), view.logits.values.len());
     let temperature = shown_temperature(&view.settings);
-    let derived = state.derive(&view.logits, temperature);
+    // Without penalty and greed the distribution was drawn from it.
+    let is_plain = view.settings.repetition_penalty == 1.0 && !view.settings.is_greedy();
+    let known = is_plain.then(|| view.distribution.tempered());
+    let derived = state.derive(&view.logits, temperature, known);
     let mut area = ui.available_rect_before_wrap();
     let label = |id| ctx.label(id);
     if let Some(pair) = pair::words(&derived.pinned, label, &derived.softmax, temperature) {
@@ -423,11 +448,11 @@ mod tests {
     fn pins_go_with_the_vocabulary_and_with_escape() {
         let mut state = LogitsState::default();
         let row = Arc::new(LogitsRow::new((0..40).map(|i| i as f32 * 0.1).collect()));
-        state.derive(&row, 1.0);
+        state.derive(&row, 1.0, None);
         state.toggle_pin(3);
         state.toggle_pin(7);
         state.toggle_pin(3);
-        let derived = state.derive(&row, 0.5);
+        let derived = state.derive(&row, 0.5, None);
         assert_eq!(
             derived
                 .pinned
@@ -438,9 +463,9 @@ mod tests {
         );
         assert_eq!(derived.softmax, Softmax::new(&row.values, 0.5));
         let other = Arc::new(LogitsRow::new(vec![0.0; 5]));
-        assert!(state.derive(&other, 0.5).pinned.is_empty());
+        assert!(state.derive(&other, 0.5, None).pinned.is_empty());
         state.toggle_pin(1);
         state.release_pins();
-        assert!(state.derive(&other, 0.5).pinned.is_empty());
+        assert!(state.derive(&other, 0.5, None).pinned.is_empty());
     }
 }

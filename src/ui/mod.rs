@@ -8,6 +8,7 @@ pub mod cost;
 pub mod dock;
 pub mod generation_loop;
 mod hub_menu;
+pub mod lm_head;
 pub mod logits;
 pub mod next_token;
 pub mod open_model;
@@ -41,12 +42,13 @@ pub enum Panel {
     Sequence,
     Loop,
     Branches,
+    LmHead,
     Cost,
     Toy,
 }
 
 impl Panel {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Text,
         Self::Tokens,
         Self::Sampling,
@@ -57,6 +59,7 @@ impl Panel {
         Self::Sequence,
         Self::Loop,
         Self::Branches,
+        Self::LmHead,
         Self::Cost,
         Self::Toy,
     ];
@@ -84,6 +87,7 @@ impl Panel {
             Self::Sequence => "Sequence",
             Self::Loop => "Loop",
             Self::Branches => "Branches",
+            Self::LmHead => "LM head",
             Self::Cost => "Cost",
             Self::Toy => "Toy",
         }
@@ -131,6 +135,7 @@ pub struct PanelState {
     pub attention: attention::AttentionState,
     pub branches: branches::BranchesState,
     pub generation_loop: generation_loop::LoopState,
+    pub lm_head: lm_head::LmHeadState,
     pub logits: logits::LogitsState,
     pub next_token: next_token::NextTokenState,
     pub sequence: sequence::SequenceState,
@@ -145,5 +150,6 @@ impl PanelState {
     pub fn release_pins(&mut self) {
         self.attention.release_pins();
         self.logits.release_pins();
+        self.lm_head.follow_step();
     }
 }

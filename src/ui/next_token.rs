@@ -9,7 +9,7 @@ mod words;
 
 use std::sync::{Arc, Weak};
 
-use egui::{Id, Key, Rect, Response, ScrollArea, Sense, Ui, UiBuilder, pos2, vec2};
+use egui::{Id, Rect, Response, ScrollArea, Sense, Ui, UiBuilder, pos2, vec2};
 
 use layout::{Columns, Regions, Widths};
 
@@ -115,25 +115,11 @@ fn content(ui: &mut Ui, ctx: &mut PanelContext) {
 fn find_field(ui: &mut Ui, ctx: &PanelContext, state: &mut NextTokenState) -> bool {
     let mut entered = false;
     chart::header_slot(ui, TITLE, ctx.theme, |ui| {
-        let width = ui.available_width().min(170.0 * ctx.scale);
-        let field = egui::TextEdit::singleline(&mut state.query)
-            .hint_text("Find by text or id")
-            .font(egui::TextStyle::Small)
-            .align(egui::Align2::LEFT_CENTER)
-            .desired_width(width - 8.0);
-        let enabled = ctx.session.tokenizer().is_some();
-        let field = ui
-            .add_enabled(enabled, field)
-            .accessible_name("Find a token by text or id")
-            .on_hover_text("Any token of the vocabulary: text (· or a blank for a space) or id");
-        if field.lost_focus() {
-            entered = ui.input(|input| input.key_pressed(Key::Enter));
-            if ui.input(|input| input.key_pressed(Key::Escape)) {
-                state.query.clear();
-            }
-        }
+        let hint = "Any token of the vocabulary: text (· or a blank for a space) or id";
+        let name = "Find a token by text or id";
+        entered = chart::find_field(ui, ctx, &mut state.query, name, hint);
     });
-    entered && !state.query.is_empty()
+    entered
 }
 
 // ---- drawing -----------------------------------------------------------------------------------------------------

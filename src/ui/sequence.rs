@@ -141,24 +141,11 @@ fn range_controls(ui: &mut Ui, session: &Session, theme: &Theme, state: &mut Seq
             ("Continuation", typed, len),
         ] {
             let on = picked == (from, to);
-            if from < to && range_button(ui, theme, name, on).clicked() {
+            if from < to && chart::choice_button(ui, theme, name, on).clicked() {
                 state.pick(from, to, len);
             }
         }
     });
-}
-
-/// A control in ink, filled while its range is the picked one.
-fn range_button(ui: &mut Ui, theme: &Theme, name: &str, on: bool) -> Response {
-    let (fill, ink) = if on {
-        (theme.ink, theme.panel)
-    } else {
-        (theme.panel, theme.ink)
-    };
-    let text = RichText::new(name).small().color(ink);
-    let response = ui.add(egui::Button::new(text).fill(fill));
-    response.widget_info(|| egui::WidgetInfo::selected(egui::Role::Button, true, on, name));
-    response
 }
 
 // ---- rows --------------------------------------------------------------------------------------------------------

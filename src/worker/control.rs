@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Command, Pace};
+use super::{Command, ExplainRequest, Pace, Question};
 use crate::sampling::SamplingSettings;
 
 /// The part of a run's settings that may change while it runs.
@@ -20,10 +20,35 @@ pub struct Live {
     pub pace: Pace,
 }
 
+/// What a run does after waiting.
+#[derive(Debug)]
+pub enum Turn {
+    /// Its next token.
+    Token,
+    /// A question that fits into what is left of the wait; then it waits on.
+    Explain(ExplainRequest),
+    End,
+}
+
+impl From<ControlFlow<()>> for Turn {
+    fn from(flow: ControlFlow<()>) -> Self {
+        match flow {
+            ControlFlow::Continue(()) => Self::Token,
+            ControlFlow::Break(()) => Self::End,
+        }
+    }
+}
+
 /// Who may interrupt a run.
 pub trait Control {
-    /// Waits until one pace interval after `since`, taking in changes; breaks when the run is to end.
-    fn wait(&mut self, since: Option<Instant>, live: &mut Live) -> ControlFlow<()>;
+    /// Waits until one pace interval after `since`, taking in changes. `explaining` is how long a question is known
+    /// to take: one that would make the next token late stays for after the run, and so does the first of a model.
+    fn wait(
+        &mut self,
+        since: Option<Instant>,
+        live: &mut Live,
+        explaining: Option<Duration>,
+    ) -> Turn;
 
     /// Whether the prefill or the run is to end, without waiting.
     fn check(&mut self) -> ControlFlow<()>;
@@ -33,8 +58,13 @@ pub trait Control {
 pub struct Uncontrolled;
 
 impl Control for Uncontrolled {
-    fn wait(&mut self, _since: Option<Instant>, _live: &mut Live) -> ControlFlow<()> {
-        ControlFlow::Continue(())
+    fn wait(
+        &mut self,
+        _since: Option<Instant>,
+        _live: &mut Live,
+        _explaining: Option<Duration>,
+    ) -> Turn {
+        Turn::Token
     }
 
     fn check(&mut self) -> ControlFlow<()> {
@@ -81,10 +111,22 @@ impl Inbox {
             .or_else(|| self.commands.recv_timeout(patience).ok())
     }
 
+    /// Puts a command off until its turn. Of the questions of one kind only the newest is kept.
+    fn keep(&mut self, command: Command) {
+        let kind = |command: &Command| match command {
+            Command::Explain(request) => Some(matches!(request.question, Question::Step(_))),
+            _ => None,
+        };
+        if let Some(new) = kind(&command) {
+            self.waiting.retain(|old| kind(old) != Some(new));
+        }
+        self.waiting.push_back(command);
+    }
+
     /// Whether nothing is asked for at the moment.
     pub fn is_idle(&mut self) -> bool {
         match self.commands.try_recv() {
-            Ok(command) => self.waiting.push_back(command),
+            Ok(command) => self.keep(command),
             Err(TryRecvError::Empty) => {}
             Err(TryRecvError::Disconnected) => self.closed = true,
         }
@@ -109,7 +151,7 @@ impl Inbox {
                 Ok(now @ (Command::Predict { .. } | Command::UseToy(_))) => {
                     return ControlFlow::Continue(Some(now));
                 }
-                Ok(other) => self.waiting.push_back(other),
+                Ok(other) => self.keep(other),
                 Err(TryRecvError::Empty) => return ControlFlow::Continue(None),
                 Err(TryRecvError::Disconnected) => {
                     self.closed = true;
@@ -118,6 +160,37 @@ impl Inbox {
             }
         }
         ControlFlow::Break(())
+    }
+
+    /// Whether something has come that goes before a question: other work, or a newer question about a step.
+    pub fn has_work(&mut self) -> bool {
+        loop {
+            match self.commands.try_recv() {
+                Ok(command) => self.keep(command),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => {
+                    self.closed = true;
+                    return true;
+                }
+            }
+        }
+        self.waiting.iter().any(|command| match command {
+            Command::Load(_) | Command::UseToy(_) | Command::Predict { .. } | Command::Run(_) => {
+                true
+            }
+            Command::Explain(request) => matches!(request.question, Question::Step(_)),
+            _ => false,
+        })
+    }
+
+    /// The first question that waits.
+    fn take_question(&mut self) -> Option<ExplainRequest> {
+        let is_question = |command: &Command| matches!(command, Command::Explain(_));
+        let at = self.waiting.iter().position(is_question)?;
+        match self.waiting.remove(at)? {
+            Command::Explain(request) => Some(request),
+            _ => None,
+        }
     }
 
     fn take_in(&mut self, command: Command, live: Option<&mut Live>) -> ControlFlow<()> {
@@ -137,10 +210,11 @@ impl Inbox {
                 | Command::Pace(_)
                 | Command::SelfCheck
                 | Command::MeasureUncached(_)
-                | Command::CancelMeasurement),
+                | Command::CancelMeasurement
+                | Command::Explain(_)),
                 _,
             ) => {
-                self.waiting.push_back(later);
+                self.keep(later);
                 ControlFlow::Continue(())
             }
             (Command::CancelLoad, _) if self.loading => {
@@ -163,25 +237,39 @@ impl Inbox {
 }
 
 impl Control for Inbox {
-    fn wait(&mut self, since: Option<Instant>, live: &mut Live) -> ControlFlow<()> {
+    fn wait(
+        &mut self,
+        since: Option<Instant>,
+        live: &mut Live,
+        explaining: Option<Duration>,
+    ) -> Turn {
         // Settings and pace may have come in while the prefill ran.
         let mut earlier = std::mem::take(&mut self.waiting);
         while let Some(command) = earlier.pop_front() {
             if self.take_in(command, Some(live)).is_break() {
                 self.waiting.append(&mut earlier);
-                return ControlFlow::Break(());
+                return Turn::End;
             }
         }
         loop {
             let left = since.map_or_else(Default::default, |since| {
                 (since + live.pace.interval()).saturating_duration_since(Instant::now())
             });
+            if explaining.is_some_and(|takes| takes < left)
+                && let Some(question) = self.take_question()
+            {
+                return Turn::Explain(question);
+            }
             match self.commands.recv_timeout(left) {
-                Ok(command) => self.take_in(command, Some(live))?,
-                Err(RecvTimeoutError::Timeout) => return ControlFlow::Continue(()),
+                Ok(command) => {
+                    if self.take_in(command, Some(live)).is_break() {
+                        return Turn::End;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => return Turn::Token,
                 Err(RecvTimeoutError::Disconnected) => {
                     self.closed = true;
-                    return ControlFlow::Break(());
+                    return Turn::End;
                 }
             }
         }

@@ -2,10 +2,17 @@
 //!
 //! The same engine serves the window (on the worker's thread) and the command line (on its own).
 
-use std::{cmp::Ordering, ops::ControlFlow, path::Path, sync::Arc, time::Instant};
+use std::{
+    cmp::Ordering,
+    ops::ControlFlow,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use super::{
-    Control, Event, ModelInfo, RunRequest, StopReason,
+    Control, Event, ExplainRequest, ModelInfo, RunRequest, StopReason,
+    explain::Explaining,
     generation::{Predictor, generate},
 };
 use crate::{
@@ -35,12 +42,13 @@ pub enum EngineError {
 pub struct Engine {
     pub gpt2: Gpt2,
     pub device: ComputeDevice,
-    cache: KvCache,
+    pub(super) cache: KvCache,
     /// The tokens whose keys and values are in `cache`.
     cached: Vec<u32>,
     use_cache: bool,
     end_of_text: Option<u32>,
     tokenizer: Option<Tokenizer>,
+    pub(super) explaining: Explaining,
 }
 
 impl Engine {
@@ -80,6 +88,7 @@ impl Engine {
             use_cache: true,
             end_of_text,
             tokenizer: None,
+            explaining: Explaining::default(),
         })
     }
 
@@ -192,13 +201,11 @@ impl Engine {
             let prediction = self.recompute(context)?;
             return Ok(on_chunk(tokens - 1, vec![prediction]));
         }
-        let shared = self
-            .cached
-            .iter()
-            .zip(context)
-            .take_while(|(a, b)| a == b)
-            .count();
-        let mut at = if self.use_cache { shared.min(from) } else { 0 };
+        let mut at = if self.use_cache {
+            self.cached_prefix(context).min(from)
+        } else {
+            0
+        };
         self.cache.truncate(at);
         self.cached.truncate(at);
         while at < context.len() {
@@ -243,6 +250,12 @@ impl Engine {
             at = end;
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// How many first tokens of a context are in the KV cache.
+    pub(super) fn cached_prefix(&self, context: &[u32]) -> usize {
+        let same = self.cached.iter().zip(context).take_while(|(a, b)| a == b);
+        same.count()
     }
 
     /// The prediction after the last token, with every token put through the model once more.
@@ -343,6 +356,14 @@ impl Predictor for Engine {
         on_chunk: &mut dyn FnMut(usize, Vec<Prediction>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, EngineError> {
         self.predict(context, from, true, on_chunk)
+    }
+
+    fn explaining_takes(&self) -> Option<Duration> {
+        self.explaining.takes
+    }
+
+    fn answer(&mut self, request: &ExplainRequest) -> Option<Event> {
+        Some(self.answer(request))
     }
 }
 

@@ -1,10 +1,14 @@
 //! The generation loop: predict → select → append → repeat until a stop, whatever makes the predictions.
 
-use std::{ops::ControlFlow, sync::Arc, time::Instant};
+use std::{
+    ops::ControlFlow,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use super::{
-    Control, Event, Live, RunRequest, StopReason, Uncontrolled, engine::EngineError,
-    stops::StopMatcher,
+    Control, Event, ExplainRequest, Live, RunRequest, StopReason, Turn, Uncontrolled,
+    engine::EngineError, stops::StopMatcher,
 };
 use crate::{
     prediction::{LogitsRow, Prediction},
@@ -32,6 +36,16 @@ pub(super) trait Predictor {
         from: usize,
         on_chunk: &mut dyn FnMut(usize, Vec<Prediction>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, EngineError>;
+
+    /// How long a question takes to answer, where one may be answered between two tokens.
+    fn explaining_takes(&self) -> Option<Duration> {
+        None
+    }
+
+    /// The answer to such a question, to be reported.
+    fn answer(&mut self, _request: &ExplainRequest) -> Option<Event> {
+        None
+    }
 }
 
 /// Runs the generation loop until a stop, and says why it stopped.
@@ -77,8 +91,16 @@ pub(super) fn generate(
         if ids.len() >= predictor.n_ctx() {
             return Ok(StopReason::ContextFull);
         }
-        if control.wait(last_token_at, &mut live).is_break() {
-            return Ok(StopReason::Stopped);
+        loop {
+            match control.wait(last_token_at, &mut live, predictor.explaining_takes()) {
+                Turn::Token => break,
+                Turn::Explain(request) => {
+                    if let Some(answer) = predictor.answer(&request) {
+                        emit(answer);
+                    }
+                }
+                Turn::End => return Ok(StopReason::Stopped),
+            }
         }
         last_token_at = Some(Instant::now());
         let Some(logits) = row.take() else {

@@ -5,6 +5,7 @@
 
 mod control;
 mod engine;
+mod explain;
 mod generation;
 mod handle;
 mod measurement;
@@ -13,10 +14,11 @@ mod stops;
 mod thread;
 mod toy;
 
-pub use control::{Control, Live, Uncontrolled};
+pub use control::{Control, Live, Turn, Uncontrolled};
 pub use engine::{Engine, EngineError, PREFILL_CHUNK};
 pub use handle::WorkerHandle;
 pub use protocol::{
-    Command, Event, MeasureRequest, ModelInfo, Pace, RunRequest, SelfCheckSummary, StopReason,
+    Answer, Command, Event, ExplainRequest, MeasureRequest, ModelInfo, Pace, Question, RunRequest,
+    SelfCheckSummary, StopReason,
 };
 pub(crate) use stops::StopMatcher;

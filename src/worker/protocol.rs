@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::{
+    explanation::{Explanation, Nearest},
     model::{LoadRequest, ModelSource, Precision, WeightOptions},
     prediction::{LogitsRow, Prediction},
     sampling::{Choice, SamplingSettings},
@@ -43,6 +44,33 @@ pub enum Command {
     MeasureUncached(MeasureRequest),
     /// Give up the measurement in progress.
     CancelMeasurement,
+    /// Where probabilities come from. Only the newest question of a kind is answered.
+    Explain(ExplainRequest),
+}
+
+/// A question beside the main work, which it neither changes nor holds up.
+#[derive(Clone, Debug)]
+pub struct ExplainRequest {
+    /// Comes back with the answer.
+    pub ticket: u64,
+    pub question: Question,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// The distribution after a context.
+    Step(Vec<u32>),
+    /// The rows of the LM head nearest in direction to this token's.
+    Nearest(u32),
+}
+
+/// The answer to a [`Question`] of the same kind.
+#[derive(Debug)]
+pub enum Answer {
+    Step(Arc<Explanation>),
+    Nearest(Arc<Nearest>),
+    /// Other work came first; the question may be asked again.
+    Interrupted,
 }
 
 /// One call of the generation loop.
@@ -125,6 +153,10 @@ pub enum Event {
     MeasurementFailed {
         id: u64,
         message: String,
+    },
+    Explained {
+        ticket: u64,
+        answer: Result<Answer, String>,
     },
 }
 

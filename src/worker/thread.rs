@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{
-    Command, Control, Engine, Event, ModelInfo, RunRequest, SelfCheckSummary,
+    Command, Control, Engine, Event, ExplainRequest, ModelInfo, RunRequest, SelfCheckSummary,
     control::Inbox,
     engine::EngineError,
     generation::{Predictor, generate},
@@ -116,6 +116,18 @@ impl<W: Fn()> Worker<W> {
                 self.measurement = Some(Measurement::new(request));
             }
             Command::CancelMeasurement => self.measurement = None,
+            Command::Explain(ExplainRequest { ticket, question }) => {
+                let answer = self.guarded(|engine, inbox, _| {
+                    engine.explain(&question, &mut || {
+                        if inbox.has_work() {
+                            ControlFlow::Break(())
+                        } else {
+                            ControlFlow::Continue(())
+                        }
+                    })
+                });
+                self.emit(Event::Explained { ticket, answer });
+            }
             // Nothing is running.
             Command::Stop | Command::Settings(_) | Command::Pace(_) | Command::CancelLoad => {}
         }

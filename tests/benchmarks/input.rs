@@ -31,7 +31,7 @@ use logitscope::{
     model::{DeviceChoice, Gpt2Config, LoadRequest, ModelSource},
     session::Activity,
     store::Remembered,
-    worker::{Command, Control, Engine, Event, Live, ModelInfo, Pace, WorkerHandle},
+    worker::{Command, Control, Engine, Event, Live, ModelInfo, Pace, Turn, WorkerHandle},
 };
 
 /// Longest time from an input to its frame, for 95 of 100 inputs.
@@ -58,8 +58,8 @@ fn worker(
 ) {
     struct Until(Arc<AtomicBool>);
     impl Control for Until {
-        fn wait(&mut self, _: Option<Instant>, _: &mut Live) -> ControlFlow<()> {
-            self.check()
+        fn wait(&mut self, _: Option<Instant>, _: &mut Live, _: Option<Duration>) -> Turn {
+            self.check().into()
         }
         fn check(&mut self) -> ControlFlow<()> {
             if self.0.load(Ordering::Relaxed) {

@@ -3,9 +3,12 @@
 
 use std::{ops::ControlFlow, time::Instant};
 
-use logitscope::model::{
-    BenchRecord, ComputeDevice, Gpt2, Gpt2Config, Logits, ModelSource, Record, bare_read_ms,
-    run_bench,
+use logitscope::{
+    model::{
+        BenchRecord, ComputeDevice, DeviceChoice, Gpt2, Gpt2Config, LoadRequest, Logits,
+        ModelSource, Record, bare_read_ms, run_bench,
+    },
+    worker::{Engine, Question},
 };
 
 const RECORDING: Record = Record {
@@ -101,4 +104,37 @@ fn main() {
             .to_string()
             .contains("exceed the context of 1024 tokens")
     );
+    drop(model);
+    explaining(&source, &ids, short);
+}
+
+/// Where a distribution comes from, asked beside a cache of 1,000 tokens: a few decode steps each.
+fn explaining(source: &ModelSource, ids: &[u32], step_ms: f64) {
+    let mut engine =
+        Engine::load_for_ids(&LoadRequest::new(source.clone(), DeviceChoice::Cpu)).unwrap();
+    let mut go_on = || ControlFlow::Continue(());
+    let _ = engine
+        .predict(ids, ids.len() - 1, false, &mut |_, _| {
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    let step = Question::Step(ids.to_vec());
+    for (name, question, limit) in [
+        ("a step", &step, 8.0),
+        ("nearest rows", &Question::Nearest(7), 3.0),
+    ] {
+        let times: Vec<f64> = (0..12)
+            .map(|_| {
+                let started = Instant::now();
+                engine.explain(question, &mut go_on).unwrap();
+                started.elapsed().as_secs_f64() * 1e3
+            })
+            .collect();
+        let best = fastest(&times);
+        println!(
+            "explaining, {name}: {best:.1} ms, {:.1} decode steps",
+            best / step_ms
+        );
+        assert!(best <= limit * step_ms);
+    }
 }

@@ -13,14 +13,15 @@ use std::{
 };
 
 use logitscope::{
+    explanation::{Explanation, HeadRows, LENS_TOP, LensRow, Nearest},
     model::{LoadRequest, ModelSource, WeightOptions, built_in_tokenizer_json},
     prediction::{AttentionRow, LayerRow, LogitsRow, PassTiming, Phase, Prediction, pack_weights},
-    sampling::select,
+    sampling::{select, top},
     tokenizer::Tokenizer,
     toy::Toy,
     worker::{
-        Command, Event, MeasureRequest, ModelInfo, PREFILL_CHUNK, RunRequest, StopReason,
-        WorkerHandle,
+        Answer, Command, Event, ExplainRequest, MeasureRequest, ModelInfo, PREFILL_CHUNK, Question,
+        RunRequest, StopReason, WorkerHandle,
     },
 };
 
@@ -149,6 +150,46 @@ fn prediction(
     }
 }
 
+/// Rows of a head whose dot products are the logits of `mind`, as if it had them.
+fn head_rows(model: &ModelInfo) -> HeadRows {
+    HeadRows {
+        norms: (0..model.vocab_size as u64)
+            .map(|id| 1.5 + f64::from(noise(id, 11)))
+            .collect(),
+        bias: None,
+        is_tied: true,
+        n_embd: model.n_embd,
+    }
+}
+
+/// Each stage of the lens is nearer to the logits than the one before.
+fn explanation(context: &[u32], logits: &[f32], model: &ModelInfo) -> Explanation {
+    let stage = |stage: usize| {
+        let share = stage as f32 / model.n_layer as f32;
+        let early = mind(&[stage as u32, context[0]], model.vocab_size);
+        let mixed = logits.iter().zip(&early);
+        let values: Vec<f32> = mixed
+            .map(|(late, early)| share * late + (1.0 - share) * early)
+            .collect();
+        let values = if stage == model.n_layer {
+            logits.to_vec()
+        } else {
+            values
+        };
+        LensRow {
+            top: top(&values, LENS_TOP),
+            logits: LogitsRow::new(values),
+        }
+    };
+    Explanation {
+        head: Arc::new(head_rows(model)),
+        hidden_norm: 12.5,
+        dots: logits.iter().map(|&z| f64::from(z)).collect(),
+        lens: (0..=model.n_layer).map(stage).collect(),
+        ms: 3.0,
+    }
+}
+
 /// Plays the worker's part.
 pub struct Player {
     commands: Receiver<Command>,
@@ -168,6 +209,11 @@ pub struct Player {
     toy: Option<Arc<Toy>>,
     /// Runs are carried out to their end as soon as they are asked for.
     pub runs_through: bool,
+    /// Questions are left for the test to [`Player::answer`].
+    pub holds_answers: bool,
+    /// Predictions wait for [`Player::release`].
+    pub holds_predictions: bool,
+    held: Vec<Command>,
 }
 
 /// What happens to a model load.
@@ -197,6 +243,9 @@ impl Player {
             measurement: None,
             toy: None,
             runs_through: false,
+            holds_answers: false,
+            holds_predictions: false,
+            held: Vec::new(),
         };
         (handle, player)
     }
@@ -255,6 +304,7 @@ impl Player {
             Command::CancelLoad => self.say(Event::LoadCancelled {
                 name: "the model".to_owned(),
             }),
+            Command::Predict { .. } if self.holds_predictions => self.held.push(command),
             Command::Predict {
                 epoch,
                 context,
@@ -282,8 +332,53 @@ impl Player {
             Command::Stop => self.end(StopReason::Stopped),
             Command::MeasureUncached(request) => self.measurement = Some(request),
             Command::CancelMeasurement => self.measurement = None,
+            Command::Explain(request) => {
+                if !self.holds_answers {
+                    self.answer(&request);
+                }
+            }
             Command::Pace(_) | Command::SelfCheck => {}
         }
+    }
+
+    /// Answers a question at once.
+    pub fn answer(&self, request: &ExplainRequest) {
+        let answer = match &request.question {
+            Question::Step(context) => {
+                let logits = (self.mind)(context, self.model.vocab_size);
+                Answer::Step(Arc::new(explanation(context, &logits, &self.model)))
+            }
+            &Question::Nearest(token) => {
+                let head = Arc::new(head_rows(&self.model));
+                let own = head.norms[token as usize];
+                let dot = |(id, norm): (u64, &f64)| match id == u64::from(token) {
+                    true => own * own,
+                    false => own * norm * f64::from(noise(u64::from(token) + 3, id)) * 0.7,
+                };
+                let dots: Vec<f64> = (0..).zip(&head.norms).map(dot).collect();
+                Answer::Nearest(Arc::new(Nearest::new(head, token, &dots)))
+            }
+        };
+        self.say(Event::Explained {
+            ticket: request.ticket,
+            answer: Ok(answer),
+        });
+    }
+
+    /// Makes the predictions that were held back.
+    pub fn release(&mut self) {
+        for command in std::mem::take(&mut self.held) {
+            self.obey(command);
+        }
+    }
+
+    /// The questions that were asked, in order.
+    pub fn questions(&self) -> Vec<ExplainRequest> {
+        let question = |command: &Command| match command {
+            Command::Explain(request) => Some(request.clone()),
+            _ => None,
+        };
+        self.heard.iter().filter_map(question).collect()
     }
 
     fn end(&mut self, reason: StopReason) {

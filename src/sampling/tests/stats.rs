@@ -3,6 +3,17 @@
 use super::*;
 
 #[test]
+fn what_stands_at_a_rank_has_it() {
+    let mut row: Vec<f32> = (0..199).map(|i| ((i * 37) % 50) as f32 - 20.0).collect();
+    (row[7], row[9], row[11]) = (NAN, -INF, -0.0);
+    let ranks = [1, 2, 50, 198, 199];
+    for (id, wanted) in at_ranks(&row, &ranks).into_iter().zip(ranks) {
+        assert_eq!(rank(&row, id), wanted);
+    }
+    assert!(at_ranks(&[], &[]).is_empty());
+}
+
+#[test]
 fn rank_and_top_break_ties_by_id_and_put_nan_last() {
     let z = [1.0, 3.0, NAN, 3.0, -INF, INF, -0.0, 0.0];
     assert_eq!(top(&z, 8), [5, 1, 3, 0, 6, 7, 4, 2]);

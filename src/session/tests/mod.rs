@@ -3,6 +3,7 @@
 mod branches;
 mod chain;
 mod cost;
+mod explain;
 mod iterations;
 mod redraws;
 mod toys;
@@ -18,7 +19,7 @@ use crate::{
     model::{DeviceChoice, LoadRequest, ModelSource, WeightOptions, built_in_tokenizer_json},
     prediction::{AttentionRow, LayerRow, LogitsRow, PassTiming, Phase, Prediction, words_per_row},
     sampling::{Choice, Mode, SamplingSettings, select},
-    worker::{Event, RunRequest},
+    worker::{Event, ExplainRequest, RunRequest},
 };
 
 const N_CTX: usize = 32;
@@ -85,6 +86,8 @@ struct Bench {
     /// Tokens that the played worker appends before it waits to be told to go on.
     run: Option<RunRequest>,
     forwarded: usize,
+    /// Questions that wait for an answer.
+    questions: Vec<ExplainRequest>,
 }
 
 impl Bench {
@@ -102,6 +105,7 @@ impl Bench {
             now: 0.0,
             run: None,
             forwarded: 0,
+            questions: Vec::new(),
         };
         bench.event(Event::Loaded(model));
         bench
@@ -155,6 +159,7 @@ impl Bench {
                         });
                     }
                 }
+                Command::Explain(request) => self.questions.push(request),
                 _ => {}
             }
         }

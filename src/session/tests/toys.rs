@@ -234,3 +234,11 @@ fn a_model_and_a_toy_take_turns_with_the_text() {
     desk.bench.tick();
     assert_eq!(desk.session().len(), 2);
 }
+
+#[test]
+fn nothing_is_asked_about_where_typed_numbers_come_from() {
+    let mut desk = Desk::new(Sheet::logits_example());
+    desk.bench.act(Action::Explain);
+    desk.bench.act(Action::Nearest(0));
+    assert!(desk.bench.questions.is_empty() && !desk.bench.session.wants_explanation());
+}

@@ -3,7 +3,7 @@
 use crate::{
     prediction::{PassTiming, Phase},
     sampling::{Filter, SamplingSettings},
-    session::Session,
+    session::{Session, TokenRow},
 };
 
 /// U+2212, as wide as a digit; a hyphen sits too low beside one.
@@ -122,6 +122,17 @@ pub fn nice_ceil(max: f64) -> f64 {
         .into_iter()
         .find(|&step| step >= max * (1.0 - 1e-9))
         .unwrap_or(max)
+}
+
+/// The chance of a token to be drawn: "cut" only where a filter did it; under greedy none does, and all but the
+/// largest have no chance.
+pub fn drawn_from(token: &TokenRow, is_greedy: bool) -> String {
+    match (token.drawn_from, token.cut_by) {
+        (Some(p), _) => percent(p),
+        (None, Some(_)) => "cut".to_owned(),
+        (None, None) if is_greedy => percent(0.0),
+        (None, None) => "–".to_owned(),
+    }
 }
 
 /// A filter with its setting, such as "top-k 12".

@@ -7,6 +7,7 @@ use crate::{
     ui::{
         Theme,
         chart::{self, Faces},
+        theme::semibold,
     },
 };
 
@@ -22,7 +23,7 @@ pub(super) struct Regions {
 
 impl Regions {
     pub fn fit(x: Rangef) -> Self {
-        let gap = 14.0;
+        let gap = 10.0;
         let width = (x.span() - 3.0 * gap).max(0.0);
         let mut left = x.min;
         let mut next = |share: f32| {
@@ -31,10 +32,10 @@ impl Regions {
             column
         };
         Self {
-            predict: next(0.37),
-            select: next(0.27),
-            append: next(0.13),
-            stop: next(0.23),
+            predict: next(0.315),
+            select: next(0.235),
+            append: next(0.145),
+            stop: next(0.305),
         }
     }
 
@@ -252,11 +253,9 @@ impl Painting<'_> {
         };
         let label = chart::fit(&words::label(self.session, Some(row.id)), chars);
         chart::text_right(painter, pos2(label_right, y), label, &font, color);
-        let text = row
-            .drawn_from
-            .map_or_else(|| "cut".to_owned(), chart::percent);
+        let text = chart::drawn_from(row, self.iteration.is_greedy);
         chart::text_right(painter, pos2(number, y), text, &font, color);
-        let (left, right) = (label_right + 6.0, number - 7.5 * digit);
+        let (left, right) = (label_right + 6.0, number - 8.2 * digit);
         if right <= left {
             return;
         }
@@ -274,7 +273,7 @@ impl Painting<'_> {
             chart::bar(painter, bar, fill);
         }
         if selected {
-            let at = pos2(number - 6.6 * digit, y);
+            let at = pos2(number - 7.4 * digit, y);
             chart::mark(painter, at, 0.45 * self.faces.line, theme.chosen);
         }
     }
@@ -285,8 +284,14 @@ impl Painting<'_> {
             return;
         };
         let label = words::label(self.session, Some(selection.row.id));
-        for (line, text) in words::why(selection).into_iter().enumerate() {
+        let why = words::why(selection);
+        for (line, text) in why.iter().take(2).enumerate() {
             self.write(column, line as f32, text, &self.mono(), theme.ink);
+        }
+        if let Some(which) = why.get(2) {
+            let y = column.top() + 4.5 * line_height(self.faces);
+            let at = pos2(column.right(), y);
+            chart::text_right(self.ui.painter(), at, which, &self.faces.small, theme.dim);
         }
         if let Why::Drawn { u, from, to, .. } = selection.why {
             let top = column.top() + 2.4 * line_height(self.faces);
@@ -344,7 +349,7 @@ impl Painting<'_> {
 
     fn stop(&self, column: Rect) {
         let theme = self.theme;
-        let Some(test) = self.session.stop_test(self.iteration.index) else {
+        let Some(test) = &self.iteration.stop else {
             for (line, text) in ["not asked:", "taken by hand"].into_iter().enumerate() {
                 self.write(column, line as f32, text, &self.faces.small, theme.dim);
             }
@@ -358,7 +363,7 @@ impl Painting<'_> {
             }
             let (question, yes) = words::stop_line(answer);
             let font = if answer.yes {
-                &self.bold()
+                &FontId::new(self.faces.small.size, semibold())
             } else {
                 &self.faces.small
             };
@@ -368,5 +373,61 @@ impl Painting<'_> {
             let rest = column.with_min_x(column.left() + answer_width);
             self.write(rest, line as f32, question, font, color);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ui::theme;
+
+    /// Inner width of the panel beside Attention at 1440 × 900, without its scroll bar.
+    const DOCKED: f32 = 500.0;
+
+    #[test]
+    fn nothing_is_cut_at_the_docked_width() {
+        let ctx = egui::Context::default();
+        ctx.set_fonts(theme::fonts());
+        Theme::LIGHT.apply(&ctx, 1.0);
+        let _ = ctx.run_ui(egui::RawInput::default(), |ui| {
+            let faces = Faces::of(ui);
+            let regions = Regions::fit(Rangef::new(0.0, DOCKED));
+            let width = |text: &str, font: FontId| {
+                let painter = ui.painter();
+                painter
+                    .layout_no_wrap(text.to_owned(), font, theme::Theme::LIGHT.ink)
+                    .size()
+                    .x
+            };
+            let small = faces.small.clone();
+            let mono = FontId::new(small.size, FontFamily::Monospace);
+            let strong = FontId::new(small.size, semibold());
+            for text in [
+                "0.8227 – 0.8376",
+                "u 0.8227 in",
+                "greedy: largest",
+                "picked by hand",
+            ] {
+                assert!(width(text, mono.clone()) <= regions.select.span(), "{text}");
+            }
+            for text in ["length 1024", "token 1023"] {
+                assert!(
+                    width(text, small.clone()) <= regions.append.span(),
+                    "{text}"
+                );
+            }
+            let answers = regions.stop.span() - faces.small_width(ui, "yes") - faces.digit;
+            for text in [
+                "end of text",
+                "context 1024/1024",
+                "new 1000/1000",
+                "stop string",
+            ] {
+                assert!(width(text, strong.clone()) <= answers, "{text}");
+                assert!(width(text, small.clone()) <= answers, "{text}");
+            }
+            let predict = regions.predict.span();
+            assert!(width("logits let go for memory", small.clone()) <= predict);
+        });
     }
 }

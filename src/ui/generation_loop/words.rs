@@ -34,11 +34,11 @@ pub(super) fn count_before(session: &Session, index: usize) -> String {
     }
 }
 
-/// Why the token was selected, in at most two short lines.
+/// Why the token was selected, in two short lines; a third says which draw it was, where it was not the first.
 pub(super) fn why(selection: &Selection) -> Vec<String> {
     match selection.why {
         Why::Greedy => vec![
-            "greedy: the maximum".to_owned(),
+            "greedy: largest".to_owned(),
             format!("logit {}", chart::number(selection.row.logit.into())),
         ],
         Why::Drawn {
@@ -47,15 +47,12 @@ pub(super) fn why(selection: &Selection) -> Vec<String> {
             to,
             redraw,
         } => {
-            let again = match redraw {
-                0 => String::new(),
-                n => format!(" (redraw {n})"),
-            };
             let within = if from <= u && u < to { "in" } else { "not in" };
-            vec![
-                format!("u {u:.4}{again} {within}"),
-                format!("{from:.4} – {to:.4}"),
-            ]
+            let mut lines = vec![format!("u {u:.4} {within}"), format!("{from:.4} – {to:.4}")];
+            if redraw > 0 {
+                lines.push(format!("draw {}", redraw.saturating_add(1)));
+            }
+            lines
         }
         Why::Picked => vec!["picked by hand".to_owned()],
     }
@@ -87,10 +84,10 @@ pub(super) fn row_name(session: &Session, iteration: &Iteration, reached: LoopPh
         .top
         .iter()
         .map(|row| {
-            let drawn = row.drawn_from.map_or_else(
-                || "cut".to_owned(),
-                |p| format!("drawn from {}", chart::percent(p)),
-            );
+            let drawn = match row.cut_by {
+                Some(_) => "cut".to_owned(),
+                None => format!("drawn from {}", chart::drawn_from(row, iteration.is_greedy)),
+            };
             format!(
                 "{} model P {}, {drawn}",
                 label(session, Some(row.id)),
@@ -117,14 +114,14 @@ pub(super) fn row_name(session: &Session, iteration: &Iteration, reached: LoopPh
         ));
     }
     if reached >= LoopPhase::Stop {
-        name.push_str(&format!(". Stop? {}", stop(session, iteration.index)));
+        name.push_str(&format!(". Stop? {}", stop(iteration)));
     }
     name
 }
 
 /// The answer of the stop test as a sentence.
-fn stop(session: &Session, index: usize) -> String {
-    match session.stop_test(index) {
+fn stop(iteration: &Iteration) -> String {
+    match &iteration.stop {
         None => "Not asked: taken by hand".to_owned(),
         Some(test) => match test.reason() {
             Some(reason) => format!("Yes: {}", reason.describe()),
@@ -157,7 +154,7 @@ pub(super) fn table(session: &Session, shown: &[(Arc<Iteration>, LoopPhase)]) ->
                 None => "\t\t\t".to_owned(),
             };
             let stop = match selected {
-                Some(_) if *reached >= LoopPhase::Stop => stop(session, iteration.index),
+                Some(_) if *reached >= LoopPhase::Stop => stop(iteration),
                 _ => String::new(),
             };
             let drawn = row

@@ -1,5 +1,7 @@
 //! Which rows the Logits → softmax panel shows, and where its columns are: pure functions.
 
+use crate::sampling::{at_ranks, rank};
+
 /// Most rows from the top of the distribution.
 pub(super) const TOP: usize = 12;
 /// Rows from far down.
@@ -7,10 +9,21 @@ pub(super) const FAR: usize = 3;
 
 /// A token with its place in the order.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Token {
+pub(in crate::ui) struct Token {
     pub id: u32,
     pub logit: f32,
     pub rank: usize,
+}
+
+impl Token {
+    /// Finding the rank takes a pass over the vocabulary.
+    pub fn of(values: &[f32], id: u32) -> Self {
+        Self {
+            id,
+            logit: values.get(id as usize).copied().unwrap_or(f32::NAN),
+            rank: rank(values, id),
+        }
+    }
 }
 
 /// The ranks from far down that are shown of a vocabulary, none of them among the top rows.
@@ -23,34 +36,20 @@ fn far_ranks(vocab_size: usize) -> Vec<usize> {
 
 /// The tokens at [`far_ranks`], found without sorting the whole row.
 pub(super) fn far_tokens(values: &[f32]) -> Vec<Token> {
-    // The order of `sampling::rank`: larger logits first, ties lowest id, NaN last.
-    let before = |a: &u32, b: &u32| {
-        let key = |id: u32| values.get(id as usize).map_or(f32::NAN, |&z| z + 0.0);
-        let (za, zb) = (key(*a), key(*b));
-        za.is_nan()
-            .cmp(&zb.is_nan())
-            .then_with(|| zb.partial_cmp(&za).unwrap_or(std::cmp::Ordering::Equal))
-            .then(a.cmp(b))
-    };
-    let mut ids: Vec<u32> = (0..values.len() as u32).collect();
-    let mut found = Vec::with_capacity(FAR);
-    // From the far end, so that each search only looks at what comes before the last one.
-    for rank in far_ranks(values.len()).into_iter().rev() {
-        let (_, &mut id, _) = ids.select_nth_unstable_by(rank - 1, before);
-        found.push(Token {
+    let ranks = far_ranks(values.len());
+    let found = at_ranks(values, &ranks).into_iter().zip(ranks);
+    found
+        .map(|(id, rank)| Token {
             id,
             logit: values[id as usize],
             rank,
-        });
-        ids.truncate(rank);
-    }
-    found.reverse();
-    found
+        })
+        .collect()
 }
 
 /// The rows that are shown: the first of the top, then those asked for, then those from far down.
 #[derive(Debug, PartialEq)]
-pub(super) struct Plan {
+pub(in crate::ui) struct Plan {
     pub top: usize,
     pub extras: Vec<Token>,
     pub far: Vec<Token>,
@@ -145,8 +144,6 @@ impl Columns {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    use crate::sampling::rank;
 
     fn tokens(ids: std::ops::Range<u32>) -> Vec<Token> {
         ids.map(|id| Token {

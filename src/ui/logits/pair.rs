@@ -5,7 +5,7 @@ use crate::{sampling::Softmax, session::power_of_ten, ui::chart};
 
 /// The line for exactly two pins: Δz, e^(Δz/T), and beside it the ratio of their probabilities, each worked out by
 /// itself. `None` for another number of pins.
-pub(super) fn words(
+pub(in crate::ui) fn words(
     pinned: &[Token],
     label: impl Fn(u32) -> String,
     softmax: &Softmax,

@@ -57,14 +57,9 @@ pub(super) fn matches_label(found: usize) -> String {
     }
 }
 
-/// The drawn-from column: "cut" only where a filter did it.
+/// The drawn-from column.
 pub(super) fn drawn_from(token: &TokenRow, view: &StepView) -> String {
-    match (token.drawn_from, token.cut_by) {
-        (Some(p), _) => chart::percent(p),
-        (None, Some(_)) => "cut".to_owned(),
-        (None, None) if view.distribution.is_greedy() => chart::percent(0.0),
-        (None, None) => "–".to_owned(),
-    }
+    chart::drawn_from(token, view.distribution.is_greedy())
 }
 
 /// What a screen reader says of a row.
