@@ -14,12 +14,13 @@ use egui::{
 
 use crate::{
     download::Download,
+    export::{Job, Saver},
     hub::{Hub, HubError, RepoId, Revision},
     model::{DeviceChoice, ModelSource},
     session::{Action, Session},
     store::{Remembered, Store},
     ui::{
-        PanelContext, Theme, status,
+        PanelContext, Theme, files, status,
         text::editor_id,
         theme::{self, GUTTER},
         transport::{self, SCALES, WindowWish},
@@ -47,7 +48,8 @@ pub struct App {
     /// Where models by name come from; read from the environment when one is asked for, unless set.
     hub: Option<Hub>,
     /// A notice about the window itself; the session's own come from it.
-    notice: Option<String>,
+    notice: Option<Notice>,
+    saver: Saver,
     written_at: f64,
     /// Something may have changed since.
     unwritten: bool,
@@ -115,6 +117,7 @@ impl App {
             download: None,
             hub: None,
             notice: None,
+            saver: Saver::default(),
             written_at: 0.0,
             unwritten: true,
             dock_size: egui::Vec2::ZERO,
@@ -124,6 +127,11 @@ impl App {
     /// Takes models by name from this Hub and no other.
     pub fn set_hub(&mut self, hub: Hub) {
         self.hub = Some(hub);
+    }
+
+    /// Asks in another way where files are to go.
+    pub fn set_saver(&mut self, saver: Saver) {
+        self.saver = saver;
     }
 
     pub fn session(&self) -> &Session {
@@ -237,7 +245,7 @@ impl App {
                 let ctx = ctx.clone();
                 self.download = Some(Download::start(hub, repo, move || ctx.request_repaint()));
             }
-            Err(error) => self.notice = Some(could_not_download(name, &error)),
+            Err(error) => self.notice = Some(could_not_download(name, &error).into()),
         }
     }
 
@@ -256,7 +264,7 @@ impl App {
         match outcome {
             Ok(folder) => self.load_folder(folder),
             Err(error) => {
-                self.notice = Some(could_not_download(&name.unwrap_or_default(), &error));
+                self.notice = Some(could_not_download(&name.unwrap_or_default(), &error).into());
             }
         }
     }
@@ -271,7 +279,7 @@ impl App {
         if let Err(error) = self.store.write(&self.remembered) {
             self.notice = Some(format!(
                 "The text and settings could not be saved: {error}. Free some space or check the folder's permissions."
-            ));
+            ).into());
         }
     }
 
@@ -408,8 +416,10 @@ impl App {
             *dock_size = ui.available_size();
             dock.show(ui, &mut ctx);
         });
+        let file = files::carry_out(ui, &mut ctx);
         session.set_window_bytes(panels.attention.gpu_bytes());
         self.fulfil(wishes, ui.ctx());
+        self.save(file, ui.ctx(), now);
         self.show_notice(ui);
     }
 
@@ -428,9 +438,29 @@ impl App {
         }
     }
 
+    /// Asks where a file is to go, and says what became of the last one.
+    fn save(&mut self, file: Option<Result<Job, String>>, ctx: &Context, now: f64) {
+        let started = file.map(|job| job.and_then(|job| self.saver.start(job, ctx.clone())));
+        if let Some(Err(why)) = started {
+            self.notice = Some(why.into());
+        }
+        match self.saver.outcome().flatten() {
+            Some(Ok(text)) => {
+                let until = Some(now + SAVED_SECONDS);
+                self.notice = Some(Notice { text, until });
+                ctx.request_repaint_after(Duration::from_secs_f64(SAVED_SECONDS));
+            }
+            Some(Err(why)) => self.notice = Some(why.into()),
+            None => {}
+        }
+        self.notice
+            .take_if(|notice| notice.until.is_some_and(|until| now >= until));
+    }
+
     /// One notice at a time, over the panels, until it is dismissed.
     fn show_notice(&mut self, ui: &Ui) {
-        let text = self.notice.as_deref().or(self.session.notice());
+        let own = self.notice.as_ref().map(|notice| notice.text.as_str());
+        let text = own.or(self.session.notice());
         let Some(text) = text.map(str::to_owned) else {
             return;
         };
@@ -463,6 +493,22 @@ impl App {
 fn could_not_download(name: &str, error: &HubError) -> String {
     format!("{name} could not be downloaded: {error}.")
 }
+
+/// What is said of the window itself.
+struct Notice {
+    text: String,
+    /// When it goes without being dismissed, in the window's seconds: what went well needs no answer.
+    until: Option<f64>,
+}
+
+impl From<String> for Notice {
+    fn from(text: String) -> Self {
+        Self { text, until: None }
+    }
+}
+
+/// How long it is said that a file was saved.
+const SAVED_SECONDS: f64 = 8.0;
 
 /// Inner margin of a notice, in points.
 const PADDING: egui::Margin = egui::Margin::same(12);

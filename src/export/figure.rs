@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use egui::{
     Color32, ColorImage, Context, Pos2, RawInput, Rect, Ui, Vec2, ViewportId, epaint::ClippedShape,
+    util::IdTypeMap,
 };
 
 use super::raster::{Textures, rasterise};
@@ -29,7 +30,8 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Lets `show` draw over `size` points; `type_scale` is 1.0 at 100 %.
+    /// Lets `show` draw over `size` points; `type_scale` is 1.0 at 100 %. `memory` is what widgets remember in the
+    /// window, such as how far they are scrolled.
     ///
     /// `pixels_per_point` is less than asked for where the picture would be larger than [`LONGEST_PX`].
     pub fn draw(
@@ -37,6 +39,7 @@ impl Figure {
         type_scale: f32,
         size: Vec2,
         pixels_per_point: f32,
+        memory: IdTypeMap,
         mut show: impl FnMut(&mut Ui),
     ) -> Self {
         let size = size.max(Vec2::splat(1.0));
@@ -48,6 +51,7 @@ impl Figure {
             egui_system_font_provider::SystemFontProvider::new(),
         ));
         theme.apply(&ctx, type_scale);
+        ctx.memory_mut(|held| held.data = memory);
         let mut figure = Self {
             ctx,
             shapes: Vec::new(),
@@ -92,7 +96,8 @@ mod tests {
     fn a_label_is_drawn_at_any_scale() {
         let mut inked = Vec::new();
         for scale in [1.0, 2.0, 4.0] {
-            let figure = Figure::draw(&Theme::LIGHT, 1.0, egui::vec2(120.0, 40.0), scale, |ui| {
+            let (size, memory) = (egui::vec2(120.0, 40.0), IdTypeMap::default());
+            let figure = Figure::draw(&Theme::LIGHT, 1.0, size, scale, memory, |ui| {
                 ui.label("Weights 東京");
             });
             let image = figure.rasterise();
@@ -111,9 +116,12 @@ mod tests {
 
     #[test]
     fn sizes_are_bounded() {
-        let figure = Figure::draw(&Theme::DARK, 1.0, egui::vec2(4000.0, 10.0), 4.0, |_| {});
+        let draw = |size, scale| {
+            Figure::draw(&Theme::DARK, 1.0, size, scale, IdTypeMap::default(), |_| {})
+        };
+        let figure = draw(egui::vec2(4000.0, 10.0), 4.0);
         assert_eq!(figure.size_px[0], 8192);
-        let figure = Figure::draw(&Theme::DARK, 1.0, Vec2::ZERO, 1.0, |_| {});
+        let figure = draw(Vec2::ZERO, 1.0);
         assert_eq!(figure.rasterise().size, [1, 1]);
     }
 }

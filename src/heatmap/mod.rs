@@ -30,7 +30,7 @@ pub mod wall;
 use egui::Color32;
 
 pub use color::cividis;
-pub use cpu::{Cell, Triangle, paint_cpu, read_cell, score_bound};
+pub use cpu::{Cell, Triangle, paint_cpu, paint_wall_cpu, read_cell, score_bound};
 pub use gpu::{Heatmap, HeatmapCallback, PictureSlot};
 pub use rollout::Rollout;
 pub use rows::{RowCache, largest_score, largest_weight_after_first};

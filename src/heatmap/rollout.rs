@@ -17,7 +17,7 @@ use crate::prediction::{AttentionRow, LayerRow, pack_weights, unpack_weight};
 const FRAME_PRODUCTS: usize = 4 << 20;
 
 /// The rollout of one path, as far as it has been worked out.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Rollout {
     shape: Shape,
     sources: Vec<Source>,

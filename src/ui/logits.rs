@@ -18,20 +18,18 @@ use layout::{Columns, FAR, Plan, TOP, Token, far_tokens};
 use rows::Rows;
 
 use super::{
-    PanelContext,
+    Panel, PanelContext,
     card::Card,
     chart::{self, Faces},
 };
 use crate::{
     prediction::LogitsRow,
-    sampling::{Mode, SamplingSettings, Softmax, rank},
+    sampling::{Mode, SamplingSettings, Softmax},
     session::{Action, Session, StepView},
 };
 
-const TITLE: &str = "Logits → softmax";
-
 /// What the panel remembers.
-#[derive(Default, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct LogitsState {
     /// Bars show raw logits instead of their distance from the mean.
@@ -47,6 +45,7 @@ pub struct LogitsState {
 }
 
 /// What takes a pass over the vocabulary, for one row at one temperature.
+#[derive(Clone)]
 struct Derived {
     row: Weak<LogitsRow>,
     temperature: f32,
@@ -96,12 +95,11 @@ impl LogitsState {
             .map(|token| token.id)
             .eq(self.pinned.iter().copied())
         {
-            let token = |&id: &u32| Token {
-                id,
-                logit: values.get(id as usize).copied().unwrap_or(f32::NAN),
-                rank: rank(values, id),
-            };
-            derived.pinned = self.pinned.iter().map(token).collect();
+            derived.pinned = self
+                .pinned
+                .iter()
+                .map(|&id| Token::of(values, id))
+                .collect();
         }
         self.derived.insert(derived)
     }
@@ -126,13 +124,9 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
     let pins = !state.pinned.is_empty();
     let mut bars = None;
     let mut release = false;
-    let title = Card {
-        title: TITLE,
-        subtitle,
-    }
-    .show(
+    let title = Card::new(Panel::Logits, subtitle).show(
         ui,
-        ctx.theme,
+        ctx,
         |ui| {
             for (choice, name) in [(false, "Bars show z − mean z"), (true, "Bars show raw z")] {
                 if ui.radio(raw == choice, name).clicked() {
@@ -142,9 +136,8 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
             release = ui
                 .add_enabled(pins, egui::Button::new("Release pins"))
                 .clicked();
-            chart::copy_table_item(ui, || session.view().map(|view| table(session, view)));
         },
-        |ui| match session.view() {
+        |ui, ctx| match session.view() {
             Some(view) => both_charts(ui, ctx, view, &mut state),
             None => chart::no_view(ui, ctx),
         },
@@ -309,7 +302,7 @@ fn controls(
     let mut temperature = view.settings.temperature;
     let scale = ctx.scale;
     let mut raw = state.raw;
-    chart::header_slot(ui, TITLE, ctx.theme, |ui| {
+    chart::header_slot(ui, Panel::Logits.title(), ctx.theme, |ui| {
         let room = ui.available_width();
         let greedy = view.settings.mode == Mode::Greedy;
         let why = if greedy {
@@ -374,10 +367,12 @@ fn controls(
     }
 }
 
-/// Tab-separated, one row a token: the most likely ones and those from far down.
-fn table(session: &Session, view: &StepView) -> String {
+/// Tab-separated, one row a token: the most likely ones, the pinned ones and those from far down.
+pub fn table(session: &Session, state: &LogitsState) -> Option<String> {
+    let view = session.view()?;
+    let values = &view.logits.values;
     let temperature = shown_temperature(&view.settings);
-    let softmax = Softmax::new(&view.logits.values, temperature);
+    let softmax = Softmax::new(values, temperature);
     let mut out = format!(
         "rank\tid\ttoken\tlogit z\tz - mean z\tsoftmax at T {temperature:.2} (%)\tchosen\n"
     );
@@ -386,10 +381,14 @@ fn table(session: &Session, view: &StepView) -> String {
         logit: row.logit,
         rank: row.rank,
     });
-    let far = far_tokens(&view.logits.values)
-        .into_iter()
-        .filter(|token| token.rank > view.top.len());
-    for token in top.chain(far) {
+    let pinned = state.pinned.iter().map(|&id| Token::of(values, id));
+    let mut tokens: Vec<_> = top.collect();
+    for token in pinned.chain(far_tokens(values)) {
+        if tokens.iter().all(|held| held.id != token.id) {
+            tokens.push(token);
+        }
+    }
+    for token in tokens {
         let label = session
             .tokenizer()
             .map(|tokenizer| tokenizer.label(token.id))
@@ -412,7 +411,7 @@ fn table(session: &Session, view: &StepView) -> String {
             100.0 * softmax.prob(token.logit)
         ));
     }
-    out
+    Some(out)
 }
 
 #[cfg(test)]

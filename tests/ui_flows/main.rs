@@ -10,6 +10,7 @@ mod player;
 mod window;
 
 mod bad_input;
+mod files;
 mod history;
 mod hub;
 mod loop_panels;

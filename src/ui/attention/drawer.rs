@@ -8,6 +8,7 @@ use super::scene::Scene;
 use crate::heatmap::{
     Arrangement, Heads, Heatmap, Palette, Picture, PictureSlot, Quantity, Rollout, RowCache, Shape,
     Synced, Triangle, WallTexture, largest_score, largest_weight_after_first, paint_cpu,
+    paint_wall_cpu,
 };
 use crate::ui::{Theme, chart};
 
@@ -30,10 +31,19 @@ pub struct Drawer {
     device: Option<Device>,
     triangle: Triangle,
     texture: Option<(Picture, TextureHandle)>,
+    /// The wall, on paper.
+    wall: Option<(Picture, TextureHandle)>,
     /// The largest magnitude of each row's scores.
     extents: RowCache<(Shape, Heads), f32>,
     /// The largest weight of each row that is not the first token's.
     largest: RowCache<(Shape, Heads), f32>,
+}
+
+/// A copy draws something else, such as a picture for a file, and begins anew.
+impl Clone for Drawer {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
 }
 
 enum Device {
@@ -71,7 +81,8 @@ impl Drawer {
         }
     }
 
-    /// As in a window without a graphics device: for pictures that go into a file.
+    /// As in a window without a graphics device.
+    #[cfg(test)]
     pub fn without_device() -> Self {
         Self {
             device: Some(Device::new(None)),
@@ -186,6 +197,21 @@ impl Drawer {
             }
         };
         painter.image(fresh, rect, whole_texture(), Color32::WHITE);
+    }
+
+    /// Draws the wall over `rect` without a device: too long a work to be done for a window at every step.
+    pub fn paint_wall_on_paper(&mut self, ui: &Ui, rect: Rect, picture: &Picture, scene: &Scene) {
+        if self.wall.as_ref().is_none_or(|(held, _)| held != picture) {
+            let image = paint_wall_cpu(picture, &scene.record);
+            let texture = ui
+                .ctx()
+                .load_texture("attention wall", image, TextureOptions::NEAREST);
+            self.wall = Some((*picture, texture));
+        }
+        if let Some((_, texture)) = &self.wall {
+            ui.painter()
+                .image(texture.id(), rect, whole_texture(), Color32::WHITE);
+        }
     }
 
     /// Draws the wall over `rect`. Nothing where there is no device for it.

@@ -9,7 +9,6 @@
 mod arcs;
 mod drawer;
 mod layout;
-mod save;
 mod scene;
 mod side;
 mod square;
@@ -18,16 +17,12 @@ mod tests;
 
 use egui::{Response, RichText, Ui};
 
-use self::{
-    drawer::Drawer,
-    layout::Zoom,
-    save::{Files, Wish},
-    scene::Scene,
-};
-use super::{PanelContext, card::Card, chart};
+use self::{drawer::Drawer, layout::Zoom, scene::Scene};
+use super::{Panel, PanelContext, card::Card};
 use crate::{
+    export::Facts,
     heatmap::{Quantity, Rollout, Shape},
-    session::Action,
+    session::{Action, Session},
 };
 
 /// What is chosen to be shown; remembered over a restart.
@@ -134,7 +129,7 @@ impl Options {
 }
 
 /// What the panel remembers.
-#[derive(Default, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct AttentionState {
     options: Options,
@@ -162,14 +157,23 @@ pub struct AttentionState {
     /// As `reports_hover`, for the arcs.
     #[serde(skip)]
     arcs_report_hover: bool,
-    #[serde(skip)]
-    files: Files,
 }
 
 impl AttentionState {
     /// Esc: the pinned cell is let go.
     pub fn release_pins(&mut self) {
         self.pinned = None;
+    }
+
+    /// What is to be shown; true where rows of a rollout are still to be worked out.
+    fn scene<'a>(&mut self, session: &'a Session) -> (Scene<'a>, bool) {
+        let mut scene = Scene::read(session, self.options);
+        let mut is_behind = false;
+        if scene.options.over == Over::Rollout {
+            is_behind = self.rollout.sync(scene.shape, scene.record.iter().copied());
+            scene.rollout = Some(self.rollout.rows().to_vec());
+        }
+        (scene, is_behind)
     }
 
     /// Memory that the panel takes, on the window's device and for a rollout, which counts towards the budget.
@@ -181,14 +185,10 @@ impl AttentionState {
 /// Shows the panel over all available space; returns the title's response.
 pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
     let mut state = std::mem::take(&mut ctx.panels.attention);
-    let mut scene = Scene::read(ctx.session, state.options);
-    if scene.options.over == Over::Rollout {
-        let record = scene.record.iter().copied();
-        if state.rollout.sync(scene.shape, record) {
-            // The rest comes with the next frames.
-            ui.ctx().request_repaint();
-        }
-        scene.rollout = Some(state.rollout.rows().to_vec());
+    let (scene, is_behind) = state.scene(ctx.session);
+    if is_behind {
+        // The rest comes with the next frames.
+        ui.ctx().request_repaint();
     }
     state.pinned = state
         .pinned
@@ -199,41 +199,40 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
     }
     let before = state.options;
     let mut in_menu = state.options;
-    let mut asked = Asked::default();
-    let can_save = state.files.can_save() && scene.rows > 0;
-    let size = ui.available_size();
-    let title = Card {
-        title: "Attention",
-        subtitle: scene.subtitle(state.pinned, state.cells_a_pixel),
-    }
-    .show(
+    let mut reset_zoom = false;
+    let subtitle = scene.subtitle(state.pinned, state.cells_a_pixel);
+    let title = Card::new(Panel::Attention, subtitle).show(
         ui,
-        ctx.theme,
-        |ui| menu(ui, &scene, can_save, &mut in_menu, &mut asked),
-        |ui| content(ui, ctx, &mut state, &scene),
+        ctx,
+        |ui| menu(ui, &mut in_menu, &mut reset_zoom),
+        |ui, ctx| content(ui, ctx, &mut state, &scene),
     );
     if in_menu != before {
         state.options = in_menu;
     }
-    if let Some(wish) = asked.file {
-        let job = save::job(ctx, &mut state, &scene, wish, size);
-        state.files.start(ui, job);
-    }
-    if asked.reset_zoom {
+    if reset_zoom {
         state.zoom = Zoom::default();
     }
     ctx.panels.attention = state;
     title
 }
 
-/// What the menu was asked for.
-#[derive(Default)]
-struct Asked {
-    reset_zoom: bool,
-    file: Option<Wish>,
+/// The shown triangle, tab separated, one row a query.
+pub fn table(ctx: &mut PanelContext) -> Option<String> {
+    let (scene, _) = ctx.panels.attention.scene(ctx.session);
+    (scene.rows > 0).then(|| scene.table())
 }
 
-fn menu(ui: &mut Ui, scene: &Scene, can_save: bool, options: &mut Options, asked: &mut Asked) {
+/// Which heads, and what of them.
+pub fn add_facts(ctx: &mut PanelContext, facts: &mut Facts) {
+    let (scene, is_behind) = ctx.panels.attention.scene(ctx.session);
+    scene.add_facts(facts);
+    if is_behind {
+        facts.add("missing", "rows that were still being worked out");
+    }
+}
+
+fn menu(ui: &mut Ui, options: &mut Options, reset_zoom: &mut bool) {
     for (quantity, name, what) in side::QUANTITIES {
         ui.radio_value(&mut options.quantity, quantity, name)
             .on_hover_text(what);
@@ -252,13 +251,10 @@ fn menu(ui: &mut Ui, scene: &Scene, can_save: bool, options: &mut Options, asked
     ui.checkbox(&mut options.wall, "Wall of all heads");
     ui.checkbox(&mut options.arcs, "Arcs over the tokens");
     ui.separator();
-    asked.reset_zoom |= ui.button("Show the whole square").clicked();
-    chart::copy_table_item(ui, || Some(scene.table()));
-    save::menu(ui, can_save, &mut asked.file);
+    *reset_zoom |= ui.button("Show the whole square").clicked();
 }
 
 fn content(ui: &mut Ui, ctx: &mut PanelContext, state: &mut AttentionState, scene: &Scene) {
-    state.files.show(ui, ctx);
     if scene.rows == 0 {
         let why = if ctx.session.is_empty() {
             "No tokens yet: attention is drawn from the first one on."

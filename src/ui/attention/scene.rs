@@ -6,6 +6,7 @@ use std::{fmt::Write as _, sync::Arc};
 
 use super::{Options, Over};
 use crate::{
+    export::Facts,
     heatmap::{Cell, Heads, Quantity, Rollout, Shape, read_cell, score_bound, side_for},
     prediction::AttentionRow,
     session::Session,
@@ -283,6 +284,37 @@ impl<'a> Scene<'a> {
         self.rollout
             .as_ref()
             .is_some_and(|rows| rows.len() <= query)
+    }
+
+    /// Which heads, and what of them.
+    pub fn add_facts(&self, facts: &mut Facts) {
+        let Options {
+            quantity,
+            logarithmic,
+            without_first,
+            ..
+        } = self.options;
+        let numbers = match quantity {
+            _ if self.rollout.is_some() => "attention rollout shares",
+            Quantity::Weights => "attention weights after softmax",
+            Quantity::Scores => "attention scores before softmax",
+            Quantity::Mask => "causal mask",
+        };
+        let scale = match (quantity, logarithmic, without_first) {
+            (Quantity::Scores | Quantity::Mask, ..) => "linear",
+            (_, false, false) => "linear",
+            (_, true, false) => "logarithmic",
+            (_, false, true) => "linear, first token left out of the scale",
+            (_, true, true) => "logarithmic, first token left out of the scale",
+        };
+        facts.add("heads", self.heads_name());
+        facts.add("numbers", numbers);
+        facts.add("colour_scale", scale);
+        facts.add("rows", self.rows.to_string());
+        if self.let_go > 0 {
+            let missing = format!("{} rows let go for memory", self.let_go);
+            facts.add("missing", missing);
+        }
     }
 
     /// The shown triangle, tab separated, one row a query.

@@ -1,5 +1,7 @@
 //! Which rows the Logits → softmax panel shows, and where its columns are: pure functions.
 
+use crate::sampling::rank;
+
 /// Most rows from the top of the distribution.
 pub(super) const TOP: usize = 12;
 /// Rows from far down.
@@ -11,6 +13,16 @@ pub(super) struct Token {
     pub id: u32,
     pub logit: f32,
     pub rank: usize,
+}
+
+impl Token {
+    pub fn of(values: &[f32], id: u32) -> Self {
+        Self {
+            id,
+            logit: values.get(id as usize).copied().unwrap_or(f32::NAN),
+            rank: rank(values, id),
+        }
+    }
 }
 
 /// The ranks from far down that are shown of a vocabulary, none of them among the top rows.
