@@ -45,13 +45,11 @@ impl Card {
         let theme = ctx.theme;
         let on_paper = ctx.panels.on_paper;
         let rect = ui.available_rect_before_wrap();
-        let line = if on_paper {
-            egui::Stroke::NONE
-        } else {
-            theme.hairline()
-        };
-        let within = egui::StrokeKind::Inside;
-        ui.painter().rect(rect, CORNER, theme.panel, line, within);
+        if !on_paper {
+            let within = egui::StrokeKind::Inside;
+            ui.painter()
+                .rect(rect, CORNER, theme.panel, theme.hairline(), within);
+        }
         let mut inner = rect.shrink(PANEL_PADDING);
         // The title row is as high as its button; its letters sit where the padding ends.
         inner.min.y -= 7.0;

@@ -5,7 +5,7 @@
 //! function that gives its table, named in [`Panel::table`]; its picture is the panel itself, drawn again. Runs on the
 //! window's thread; [`crate::export`] encodes and writes on another.
 
-use egui::{RichText, Ui, Vec2, vec2};
+use egui::{Ui, Vec2, vec2};
 
 use super::{Panel, PanelContext, PanelState, dock::show_panel};
 use crate::{
@@ -18,9 +18,6 @@ pub const SCALES: [u8; 3] = [1, 2, 4];
 
 /// Smallest picture in points at 100 % type, without its caption.
 const LEAST: Vec2 = vec2(320.0, 120.0);
-
-/// Space around a picture's caption, in points.
-const MARGIN: f32 = super::theme::PANEL_PADDING;
 
 /// What can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,42 +134,36 @@ fn figure(
     pixels_per_point: f32,
 ) -> Figure {
     let (session, theme, scale, now) = (ctx.session, ctx.theme, ctx.scale, ctx.now);
-    let panel_size = wish.size.max(LEAST * scale);
-    let font = egui::TextStyle::Small.resolve(ui.style());
-    let caption = ui.painter().layout(
-        caption(facts, settings(session)),
-        font,
-        theme.dim,
-        panel_size.x - 2.0 * MARGIN,
-    );
-    let size = panel_size + vec2(0.0, caption.size().y + 1.5 * MARGIN);
-    let caption = caption.text().to_owned();
+    let size = wish.size.max(LEAST * scale);
+    let caption = caption(facts, settings(session));
     let mut actions = Vec::new();
     let mut panels = PanelState {
         on_paper: true,
+        hovered_token: None,
         ..ctx.panels.clone()
     };
-    panels.hovered_token = None;
     // Where things have scrolled to.
     let memory = ui.ctx().memory(|memory| memory.data.clone());
-    Figure::draw(theme, scale, size, pixels_per_point, memory, |ui| {
-        let mut ctx = PanelContext {
-            session,
-            theme,
-            scale,
-            actions: &mut actions,
-            panels: &mut panels,
-            gpu: None,
-            now,
-        };
-        let area = ui.max_rect();
-        let (above, below) = area.split_top_bottom_at_y(area.top() + panel_size.y);
-        let at = |rect| egui::UiBuilder::new().max_rect(rect);
-        show_panel(wish.panel, &mut ui.new_child(at(above)), &mut ctx);
-        let below = below.shrink2(vec2(MARGIN, 0.0));
-        let text = RichText::new(&caption).small().color(theme.dim);
-        ui.new_child(at(below)).add(egui::Label::new(text).wrap());
-    })
+    Figure::draw(
+        theme,
+        scale,
+        size,
+        &caption,
+        pixels_per_point,
+        memory,
+        |ui| {
+            let mut ctx = PanelContext {
+                session,
+                theme,
+                scale,
+                actions: &mut actions,
+                panels: &mut panels,
+                gpu: None,
+                now,
+            };
+            show_panel(wish.panel, ui, &mut ctx);
+        },
+    )
 }
 
 /// Two lines: which model at which step, drawn how; and from what prompt.

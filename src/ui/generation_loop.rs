@@ -128,9 +128,11 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
         ctx,
         |_| {},
         |ui, ctx| {
-            chart::header_slot(ui, Panel::Loop.title(), ctx.theme, |ui| {
-                next_phase(ui, ctx, &mut state.walk, phase);
-            });
+            if !ctx.panels.on_paper {
+                chart::header_slot(ui, Panel::Loop.title(), ctx.theme, |ui| {
+                    next_phase(ui, ctx, &mut state.walk, phase);
+                });
+            }
             if shown.is_empty() {
                 chart::no_view(ui, ctx);
             } else {

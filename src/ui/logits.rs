@@ -302,6 +302,10 @@ fn controls(
     let mut temperature = view.settings.temperature;
     let scale = ctx.scale;
     let mut raw = state.raw;
+    // What is set here is said in the line below the title.
+    if ctx.panels.on_paper {
+        return;
+    }
     chart::header_slot(ui, Panel::Logits.title(), ctx.theme, |ui| {
         let room = ui.available_width();
         let greedy = view.settings.mode == Mode::Greedy;

@@ -109,6 +109,9 @@ fn content(ui: &mut Ui, ctx: &mut PanelContext) {
 /// The find field beside the title; true when Enter was pressed in it.
 fn find_field(ui: &mut Ui, ctx: &PanelContext, state: &mut NextTokenState) -> bool {
     let mut entered = false;
+    if ctx.panels.on_paper && state.query.is_empty() {
+        return false;
+    }
     chart::header_slot(ui, Panel::NextToken.title(), ctx.theme, |ui| {
         let width = ui.available_width().min(170.0 * ctx.scale);
         let field = egui::TextEdit::singleline(&mut state.query)
@@ -234,7 +237,13 @@ fn distribution(
         chart::note(ui, rect, &words::filters_note(view), ctx.theme);
     }
     if let Some(rect) = regions.hint {
-        redraw::foot(ui, ctx, rect, rows.redraw.as_ref(), &words::hint(view));
+        redraw::foot(
+            ui,
+            ctx,
+            rect,
+            rows.redraw.as_ref(),
+            &words::hints(view, ctx.panels.on_paper),
+        );
     }
     ui.advance_cursor_after_rect(ui.max_rect());
 }

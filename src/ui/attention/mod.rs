@@ -1,6 +1,7 @@
 //! Attention panel: one head as a triangle of queries and keys, beside the wall of all heads.
 //!
-//! Below it, where they are wanted, [`arcs`] from one token to those that it looks at.
+//! Beside or below it, or in its place where there is no room for both, [`arcs`] over the text from one token to those
+//! that it looks at.
 //!
 //! [`Scene`] is what is shown, read from the session once a frame; [`layout`] says where; [`square`] and [`side`]
 //! draw it and take the pointer and the keyboard; [`drawer`] brings the record to the device. Colours of cells come
@@ -39,7 +40,7 @@ pub struct Options {
     quantity: Quantity,
     logarithmic: bool,
     wall: bool,
-    /// Arcs over the tokens, below the square.
+    /// Arcs over the text.
     arcs: bool,
 }
 
@@ -249,7 +250,7 @@ fn menu(ui: &mut Ui, options: &mut Options, reset_zoom: &mut bool) {
     )
     .on_hover_text("The scale ends at the largest weight that any other token gets");
     ui.checkbox(&mut options.wall, "Wall of all heads");
-    ui.checkbox(&mut options.arcs, "Arcs over the tokens");
+    ui.checkbox(&mut options.arcs, "Arcs over the text");
     ui.separator();
     *reset_zoom |= ui.button("Show the whole square").clicked();
 }
@@ -269,12 +270,13 @@ fn content(ui: &mut Ui, ctx: &mut PanelContext, state: &mut AttentionState, scen
     }
     state.drawer.sync(ui, ctx.gpu, scene);
     let area = ui.available_rect_before_wrap();
-    let (area, line) = layout::with_line(area, scene.options.arcs, ctx.scale);
-    let parts = layout::parts(area, ctx.scale);
+    let parts = layout::parts(area, scene.options.arcs, ctx.scale);
     side::show(ui, ctx, state, scene, &parts);
-    square::show(ui, ctx, state, scene, parts.chart);
-    if let Some(line) = line {
-        arcs::show(ui, ctx, state, scene, line);
+    if let Some(chart) = parts.chart {
+        square::show(ui, ctx, state, scene, chart);
+    }
+    if let Some(text) = parts.arcs {
+        arcs::show(ui, ctx, state, scene, text);
     }
 }
 

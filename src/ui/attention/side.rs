@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Largest thumbnail with its gap, and the room that legend and controls need, in points at 100 % type.
-const LARGEST_THUMB: f32 = 44.0;
+const LARGEST_THUMB: f32 = 72.0;
 const BELOW_WALL: f32 = 152.0;
 const BELOW_WALL_ON_PAPER: f32 = 60.0;
 
