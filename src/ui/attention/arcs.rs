@@ -12,7 +12,7 @@ use egui::{
 
 use super::{AttentionState, scene::Scene, scene::weight_text};
 use crate::{
-    heatmap::{Cell, Quantity, cividis},
+    heatmap::{Quantity, cividis},
     ui::{PanelContext, Theme, chart, theme::mono_bold},
 };
 
@@ -248,13 +248,16 @@ fn paint(
         .hovered_token
         .and_then(|token| token.checked_sub(scene.start));
     let color = arc_color(theme);
-    let cell = |key: usize| scene.cell(Quantity::Weights, query, key);
+    let weights = scene.weights(query);
+    let weight_of = |key: usize| {
+        weights
+            .as_ref()
+            .and_then(|weights| weights.get(key).copied())
+    };
     // The strongest last, so that it lies on top.
     let mut arcs: Vec<_> = (0..=query)
-        .filter_map(|key| match cell(key) {
-            Cell::Value(weight) if weight >= LEAST => Some((key, weight)),
-            _ => None,
-        })
+        .filter_map(|key| Some((key, weight_of(key)?)))
+        .filter(|&(_, weight)| weight >= LEAST)
         .collect();
     arcs.sort_by(|a, b| a.1.total_cmp(&b.1));
     for &(key, weight) in &arcs {
@@ -268,15 +271,12 @@ fn paint(
         if !ui.is_rect_visible(ground.expand2(vec2(0.0, NUMBER * text.scale))) {
             continue;
         }
-        let weight = match cell(token) {
-            _ if token > query => None,
-            Cell::Value(weight) => Some(weight),
-            _ => None,
-        };
+        let weight = weight_of(token).filter(|_| token <= query);
         // Arcs that pass behind a token leave it legible; what is looked at is tinted.
-        let tint = theme
-            .panel
-            .lerp_to_gamma(color, 0.35 * weight.unwrap_or(0.0).clamp(0.0, 1.0));
+        let tint = theme.panel.lerp_to_gamma(
+            color,
+            0.35 * weight.filter(|weight| !weight.is_nan()).unwrap_or(0.0),
+        );
         let tint = if Some(token) == hovered || Some(token) == elsewhere {
             theme.field
         } else {
@@ -300,14 +300,14 @@ fn paint(
             font.clone(),
             ink,
         );
-        let above = match (weight, cell(token)) {
+        let above = match weight {
             // Masked is said once, for the first of them: the rest are dim like it.
             _ if token == query + 1 => "masked".to_owned(),
             _ if token > query => continue,
-            (Some(weight), _) if weight < LEAST => continue,
-            (Some(weight), _) => format!("{weight:.2}"),
-            (None, Cell::NotANumber) => "NaN".to_owned(),
-            (None, _) => "–".to_owned(),
+            Some(weight) if weight.is_nan() => "NaN".to_owned(),
+            Some(weight) if weight < LEAST => continue,
+            Some(weight) => format!("{weight:.2}"),
+            None => "–".to_owned(),
         };
         let ink = if weight.is_some_and(|weight| weight >= 0.1) {
             theme.ink

@@ -70,7 +70,7 @@ impl Drawer {
             scene.options.layer,
             scene.record.iter().copied(),
         );
-        let derived = scene.rollout.as_ref().map(|_| {
+        let derived = scene.derived().map(|_| {
             let rows = scene.drawn_rows();
             gpu.heatmap.derived.sync(Rollout::SHAPE, 0, rows)
         });
@@ -124,7 +124,7 @@ impl Drawer {
         if scene.options.quantity != Quantity::Scores {
             return 1.0;
         }
-        let (shape, heads) = (scene.drawn_shape(), scene.heads());
+        let (shape, heads) = scene.drawn_heads();
         self.extents
             .sync((shape, heads), scene.drawn_rows(), |_, row| {
                 row.map_or(0.0, |row| largest_score(row, shape, heads))
@@ -139,7 +139,7 @@ impl Drawer {
         if !scene.options.without_first {
             return 1.0;
         }
-        let (shape, heads) = (scene.drawn_shape(), scene.heads());
+        let (shape, heads) = scene.drawn_heads();
         self.largest
             .sync((shape, heads), scene.drawn_rows(), |_, row| {
                 row.map_or(0.0, |row| largest_weight_after_first(row, shape, heads))
@@ -159,7 +159,7 @@ impl Drawer {
     ) {
         let painter = ui.painter().with_clip_rect(rect.intersect(ui.clip_rect()));
         if let Some(Device::Gpu(gpu)) = &mut self.device {
-            let callback = match scene.rollout {
+            let callback = match scene.derived() {
                 None => gpu.heatmap.callback(&mut gpu.slot, picture, origin_px),
                 Some(_) => {
                     let slot = &mut gpu.derived_slot;
@@ -171,12 +171,9 @@ impl Drawer {
             ));
             return;
         }
-        let changed = self.triangle.sync(
-            scene.drawn_shape(),
-            scene.heads(),
-            picture.quantity,
-            scene.drawn_rows(),
-        );
+        let (shape, heads) = scene.drawn_heads();
+        let rows = scene.drawn_rows();
+        let changed = self.triangle.sync(shape, heads, picture.quantity, rows);
         let fresh = match &self.texture {
             Some((held, texture)) if held == picture && !changed => texture.id(),
             held => {
@@ -293,7 +290,7 @@ pub fn picture(
         shape: if wall {
             scene.shape
         } else {
-            scene.drawn_shape()
+            scene.drawn_heads().0
         },
         arrangement,
         quantity: if wall {

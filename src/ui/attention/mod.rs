@@ -22,7 +22,7 @@ use self::{drawer::Drawer, layout::Zoom, scene::Scene};
 use super::{Panel, PanelContext, card::Card};
 use crate::{
     export::Facts,
-    heatmap::{Quantity, Rollout, Shape},
+    heatmap::{Heads, Means, Quantity, Rollout, Shape},
     session::{Action, Session},
 };
 
@@ -121,6 +121,16 @@ impl Options {
         }
     }
 
+    /// The heads that are shown, of a record of this shape; of a rollout, that of one head.
+    fn heads(self, shape: Shape) -> Heads {
+        match self.over {
+            Over::One | Over::Rollout => Heads::one(shape, self.layer, self.head),
+            Over::Layer => Heads::layer(shape, self.layer),
+            Over::Head => Heads::across_layers(shape, self.head),
+            Over::All => Heads::all(shape),
+        }
+    }
+
     /// Shows one head.
     fn open(&mut self, layer: usize, head: usize) {
         self.layer = layer;
@@ -152,6 +162,8 @@ pub struct AttentionState {
     drawer: Drawer,
     #[serde(skip)]
     rollout: Rollout,
+    #[serde(skip)]
+    means: Means,
     /// Query and rows that the arcs were last scrolled to.
     #[serde(skip)]
     arcs_at: Option<(usize, usize)>,
@@ -170,16 +182,25 @@ impl AttentionState {
     fn scene<'a>(&mut self, session: &'a Session) -> (Scene<'a>, bool) {
         let mut scene = Scene::read(session, self.options);
         let mut is_behind = false;
-        if scene.options.over == Over::Rollout {
-            is_behind = self.rollout.sync(scene.shape, scene.record.iter().copied());
-            scene.rollout = Some(self.rollout.rows().to_vec());
+        let record = scene.record.iter().copied();
+        match (scene.options.over, scene.options.quantity) {
+            (Over::Rollout, _) => {
+                is_behind = self.rollout.sync(scene.shape, record);
+                scene.rollout = Some(self.rollout.rows().to_vec());
+            }
+            // A mean of scores is drawn head by head: its differences are larger than an f16 tells apart.
+            (Over::One, _) | (_, Quantity::Scores) => {}
+            (Over::Layer | Over::Head | Over::All, _) => {
+                is_behind = self.means.sync(scene.shape, scene.heads(), record);
+                scene.means = Some(self.means.rows().to_vec());
+            }
         }
         (scene, is_behind)
     }
 
-    /// Memory that the panel takes, on the window's device and for a rollout, which counts towards the budget.
+    /// Memory that the panel takes, on the window's device and for a rollout or means, which counts towards the budget.
     pub fn gpu_bytes(&self) -> usize {
-        self.drawer.gpu_bytes() + self.rollout.bytes()
+        self.drawer.gpu_bytes() + self.rollout.bytes() + self.means.bytes()
     }
 }
 
