@@ -27,36 +27,61 @@ const HANG: f32 = 20.0;
 /// Between two tokens of a line.
 const GAP: f32 = 5.0;
 
-/// Where each token of the text stands.
-struct Text {
+/// Where each token of the text stands. Kept from frame to frame: a step adds its own token.
+#[derive(Clone, Default)]
+pub struct Text {
+    basis: Option<Basis>,
+    ids: Vec<u32>,
+    labels: Vec<String>,
     /// From the text's top left corner, in points.
     rects: Vec<Rect>,
-    labels: Vec<String>,
-    font: FontId,
-    bold: FontId,
     scale: f32,
 }
 
+/// What labels and lines depend on besides the tokens.
+#[derive(Clone, Copy, PartialEq)]
+struct Basis {
+    /// Address of the model, whose tokenizer names the tokens.
+    model: usize,
+    width: f32,
+    scale: f32,
+    pixels_per_point: f32,
+}
+
 impl Text {
-    /// Breaks the tokens into lines of this width.
-    fn of(ui: &Ui, scene: &Scene, width: f32, scale: f32) -> Self {
-        let font = FontId::new(13.0 * scale, FontFamily::Monospace);
-        let bold = FontId::new(13.0 * scale, mono_bold());
-        let labels: Vec<_> = (0..scene.rows).map(|at| scene.label(at)).collect();
-        let widths = labels.iter().map(|label| {
+    /// Breaks the shown tokens into lines of this width.
+    fn keep_up(&mut self, ui: &Ui, scene: &Scene, width: f32, scale: f32) {
+        let basis = Basis {
+            model: scene.model_address(),
+            width,
+            scale,
+            pixels_per_point: ui.pixels_per_point(),
+        };
+        if self.basis != Some(basis) {
+            *self = Self {
+                basis: Some(basis),
+                scale,
+                ..Self::default()
+            };
+        }
+        let ids = scene.ids();
+        let same = self.ids.iter().zip(ids).take_while(|(a, b)| a == b);
+        let kept = same.count();
+        self.ids.truncate(kept);
+        self.labels.truncate(kept);
+        self.rects.truncate(kept);
+        let font = font(scale, false);
+        for (position, &id) in ids.iter().enumerate().skip(kept) {
+            let label = scene.label(position);
             // The bold face is as wide: nothing moves when another token is selected.
             let (text, color) = (label.clone(), Color32::PLACEHOLDER);
             let galley = ui.painter().layout_no_wrap(text, font.clone(), color);
             // Room for the padding, and for a weight above.
-            (galley.size().x + 8.0 * scale).max(30.0 * scale)
-        });
-        let rects = flow(widths, width, scale);
-        Self {
-            rects,
-            labels,
-            font,
-            bold,
-            scale,
+            let token = (galley.size().x + 8.0 * scale).max(30.0 * scale);
+            self.rects
+                .push(next_place(self.rects.last(), token, width, scale));
+            self.ids.push(id);
+            self.labels.push(label);
         }
     }
 
@@ -88,19 +113,26 @@ impl Text {
     }
 }
 
-/// Stands tokens of these widths in lines.
-fn flow(widths: impl Iterator<Item = f32>, width: f32, scale: f32) -> Vec<Rect> {
-    let mut at = pos2(2.0, NUMBER * scale);
-    widths
-        .map(|token| {
-            if at.x + token > width && at.x > 2.0 {
-                at = pos2(2.0, at.y + (NUMBER + LABEL + HANG) * scale);
-            }
-            let rect = Rect::from_min_size(at, vec2(token, LABEL * scale));
-            at.x += token + GAP * scale;
-            rect
-        })
-        .collect()
+/// Where a token of some width stands after the last one: in its line, or at the start of the next.
+fn next_place(last: Option<&Rect>, token: f32, width: f32, scale: f32) -> Rect {
+    const LEFT: f32 = 2.0;
+    let at = match last {
+        None => pos2(LEFT, NUMBER * scale),
+        Some(last) if last.right() + GAP * scale + token <= width => {
+            pos2(last.right() + GAP * scale, last.top())
+        }
+        Some(last) => pos2(LEFT, last.top() + (NUMBER + LABEL + HANG) * scale),
+    };
+    Rect::from_min_size(at, vec2(token, LABEL * scale))
+}
+
+fn font(scale: f32, bold: bool) -> FontId {
+    let family = if bold {
+        mono_bold()
+    } else {
+        FontFamily::Monospace
+    };
+    FontId::new(13.0 * scale, family)
 }
 
 /// Opacity and thickness in points of an arc.
@@ -137,7 +169,8 @@ pub fn show(
     let mut ui = ui.new_child(UiBuilder::new().id_salt("arcs").max_rect(area));
     ui.set_clip_rect(area.intersect(ui.clip_rect()));
     let width = area.width() - ui.spacing().scroll.allocated_width();
-    let text = Text::of(&ui, scene, width, scale);
+    let mut text = std::mem::take(&mut state.arcs_text);
+    text.keep_up(&ui, scene, width, scale);
     egui::ScrollArea::vertical()
         .id_salt("arcs")
         .auto_shrink([false, false])
@@ -156,6 +189,7 @@ pub fn show(
             }
             paint(ui, ctx, state, scene, &text, rect, &response, query);
         });
+    state.arcs_text = text;
 }
 
 /// The token whose weights are drawn.
@@ -265,6 +299,7 @@ fn paint(
         let stroke = Stroke::new(width, color.gamma_multiply(opacity));
         painter.add(arc(place(query), place(key), text.scale, stroke));
     }
+    let (regular, bold) = (font(text.scale, false), font(text.scale, true));
     let small = FontId::new(10.5 * text.scale, FontFamily::Monospace);
     for (token, label) in text.labels.iter().enumerate() {
         let ground = place(token);
@@ -288,10 +323,10 @@ fn paint(
         }
         let (font, ink) = match token {
             // What comes after the query is masked.
-            _ if token > query => (&text.font, theme.dim),
-            _ if token + 1 == scene.rows && token != query => (&text.bold, theme.chosen),
-            _ if token == query => (&text.bold, theme.ink),
-            _ => (&text.font, theme.ink),
+            _ if token > query => (&regular, theme.dim),
+            _ if token + 1 == scene.rows && token != query => (&bold, theme.chosen),
+            _ if token == query => (&bold, theme.ink),
+            _ => (&regular, theme.ink),
         };
         painter.text(
             ground.center(),
@@ -395,7 +430,10 @@ mod tests {
     fn tokens_and_their_weights_never_run_into_each_other() {
         let widths = (0..200).map(|token| 30.0 + (token * 37 % 90) as f32);
         for width in [10.0, 130.0, 400.0] {
-            let rects = flow(widths.clone(), width, 1.0);
+            let mut rects: Vec<Rect> = Vec::new();
+            for token in widths.clone() {
+                rects.push(next_place(rects.last(), token, width, 1.0));
+            }
             // A weight stands above its token, no wider than it.
             let with_number = |rect: &Rect| rect.with_min_y(rect.top() - NUMBER);
             for (index, rect) in rects.iter().enumerate() {

@@ -19,7 +19,7 @@ mod tests;
 use egui::{Response, RichText, Ui};
 
 use self::{drawer::Drawer, layout::Zoom, scene::Scene};
-use super::{Panel, PanelContext, card::Card};
+use super::{Panel, PanelContext, card::Card, status::bytes};
 use crate::{
     export::Facts,
     heatmap::{Heads, Means, Quantity, Rollout, Shape},
@@ -164,6 +164,8 @@ pub struct AttentionState {
     rollout: Rollout,
     #[serde(skip)]
     means: Means,
+    #[serde(skip)]
+    arcs_text: arcs::Text,
     /// Query and rows that the arcs were last scrolled to.
     #[serde(skip)]
     arcs_at: Option<(usize, usize)>,
@@ -301,26 +303,43 @@ fn content(ui: &mut Ui, ctx: &mut PanelContext, state: &mut AttentionState, scen
     }
 }
 
-/// Says which numbers are gone, and offers them again.
+/// Says which numbers are gone, and offers them again where there would be room for them.
 fn let_go_notice(ui: &mut Ui, ctx: &mut PanelContext, scene: &Scene) {
+    let over_layers = !scene.options.over.has_layer();
+    let text = let_go_text(scene, ctx.session.budget_bytes());
     ui.horizontal(|ui| {
-        let what = if scene.options.over.has_layer() {
-            format!("layer {}", scene.options.layer + 1)
-        } else {
-            "at least one layer".to_owned()
-        };
-        let text = if scene.let_go == scene.rows {
-            let mut text = format!("{what} was let go for memory.");
-            text[..1].make_ascii_uppercase();
-            text
-        } else {
-            format!("{} rows of {what} were let go for memory.", scene.let_go)
-        };
-        let can = !ctx.session.is_running();
-        let button = ui.add_enabled(can, egui::Button::new(RichText::new("Recompute").small()));
-        if button.clicked() {
-            ctx.act(Action::Recompute);
+        if !over_layers || scene.all_layers_bytes() <= ctx.session.budget_bytes() {
+            let can = !ctx.session.is_running();
+            let button = egui::Button::new(RichText::new("Recompute").small());
+            if ui.add_enabled(can, button).clicked() {
+                ctx.act(Action::Recompute);
+            }
         }
-        ui.add(egui::Label::new(RichText::new(text).small().color(ctx.theme.dim)).truncate());
+        let label = egui::Label::new(RichText::new(&text).small().color(ctx.theme.dim));
+        ui.add(label.truncate()).on_hover_text(&text);
     });
+}
+
+fn let_go_text(scene: &Scene, budget_bytes: usize) -> String {
+    let over_layers = !scene.options.over.has_layer();
+    let what = if over_layers {
+        "at least one layer".to_owned()
+    } else {
+        format!("layer {}", scene.options.layer + 1)
+    };
+    let mut text = if scene.let_go == scene.rows {
+        format!("{what} was let go for memory.")
+    } else {
+        format!("{} rows of {what} were let go for memory.", scene.let_go)
+    };
+    text[..1].make_ascii_uppercase();
+    let needed = scene.all_layers_bytes();
+    if over_layers && needed > budget_bytes {
+        text += &format!(
+            " All layers take {}, more than the budget of {}: choose one head or a layer's mean.",
+            bytes(needed),
+            bytes(budget_bytes)
+        );
+    }
+    text
 }

@@ -10,6 +10,7 @@ use crate::{
     export::Facts,
     heatmap::{
         Cell, Heads, Quantity, Rollout, Shape, mean_weights, read_cell, score_bound, side_for,
+        words_before,
     },
     prediction::AttentionRow,
     session::Session,
@@ -176,6 +177,25 @@ impl<'a> Scene<'a> {
         self.session
             .tokenizer()
             .map_or_else(|| format!("#{id}"), |tokenizer| tokenizer.label(id))
+    }
+
+    /// What the shown rows take of all layers, in memory.
+    pub fn all_layers_bytes(&self) -> usize {
+        size_of::<u32>() * self.shape.heads() * words_before(self.rows)
+    }
+
+    /// The ids of the shown tokens.
+    pub fn ids(&self) -> &[u32] {
+        let ids = self.session.ids();
+        ids.get(self.start..self.start + self.rows)
+            .unwrap_or_default()
+    }
+
+    /// Tells one model from another while both are there.
+    pub fn model_address(&self) -> usize {
+        self.session
+            .model()
+            .map_or(0, |model| Arc::as_ptr(model) as usize)
     }
 
     pub fn cell(&self, quantity: Quantity, query: usize, key: usize) -> Cell {
