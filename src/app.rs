@@ -16,14 +16,16 @@ use crate::{
     download::Download,
     export::{Job, Saver},
     hub::{Hub, HubError, RepoId, Revision},
-    model::{DeviceChoice, ModelSource},
+    model::{LoadRequest, ModelSource},
     session::{Action, Session},
     store::{Remembered, Store},
     ui::{
-        PanelContext, Theme, files, status,
+        PanelContext, Theme, files,
+        open_model::{Decision, OpenModel},
+        status,
         text::editor_id,
         theme::{self, GUTTER},
-        transport::{self, SCALES, WindowWish},
+        transport::{self, Place, SCALES, WindowWish},
     },
     worker::{Command, WorkerHandle},
 };
@@ -50,6 +52,10 @@ pub struct App {
     /// A notice about the window itself; the session's own come from it.
     notice: Option<Notice>,
     saver: Saver,
+    /// The built-in model took the place of one that could not be loaded at the start.
+    fell_back: bool,
+    /// A model that was picked and waits for a decision.
+    opening: Option<OpenModel>,
     written_at: f64,
     /// Something may have changed since.
     unwritten: bool,
@@ -64,19 +70,19 @@ impl App {
         store: Store,
         model: Option<ModelSource>,
     ) -> Self {
-        Self::on_device(cc, worker, store, model, None)
+        Self::with(cc, worker, store, model, |_| {})
     }
 
-    /// The same on a compute device that the command line named.
-    pub fn on_device(
+    /// The same where the command line has a say in what is remembered of device and weights.
+    pub fn with(
         cc: &CreationContext,
         worker: WorkerHandle,
         mut store: Store,
         model: Option<ModelSource>,
-        device: Option<DeviceChoice>,
+        place: impl FnOnce(&mut Place),
     ) -> Self {
         let mut remembered = store.read();
-        remembered.device = device.unwrap_or(remembered.device);
+        place(&mut remembered.place);
         cc.egui_ctx.set_fonts(theme::fonts());
         cc.egui_ctx.add_font(egui_material_icons::font_insert());
         cc.egui_ctx
@@ -92,13 +98,7 @@ impl App {
                 .clone()
                 .map_or(ModelSource::BuiltIn, ModelSource::Folder)
         });
-        for command in session.apply(
-            Action::LoadModel {
-                source,
-                device: remembered.device,
-            },
-            0.0,
-        ) {
+        for command in session.apply(Action::LoadModel(remembered.place.request(source)), 0.0) {
             worker.send(command);
         }
         remembered.scale = remembered.scale.clamp(SCALES[0], SCALES[SCALES.len() - 1]);
@@ -118,6 +118,8 @@ impl App {
             hub: None,
             notice: None,
             saver: Saver::default(),
+            fell_back: false,
+            opening: None,
             written_at: 0.0,
             unwritten: true,
             dock_size: egui::Vec2::ZERO,
@@ -163,14 +165,12 @@ impl App {
                 && self.session.model().is_none();
             let commands = self.session.on_event(event, now);
             self.send(commands);
-            if failed_at_start && self.remembered.model.is_some() {
-                // The folder of last time is gone or broken: the built-in model always works.
+            if failed_at_start && !self.fell_back {
+                // What was asked for, or the folder of last time, is gone or broken: the built-in model always works.
+                self.fell_back = true;
                 self.remembered.model = None;
                 self.apply(
-                    Action::LoadModel {
-                        source: ModelSource::BuiltIn,
-                        device: self.remembered.device,
-                    },
+                    Action::LoadModel(self.remembered.place.request(ModelSource::BuiltIn)),
                     now,
                 );
             }
@@ -216,16 +216,35 @@ impl App {
             self.folder_dialog = None;
         }
         if let Some(path) = dropped.or(picked.flatten()) {
-            // A file inside a model folder stands for the folder.
-            let folder = if path.is_file() {
-                path.parent().map_or(path.clone(), PathBuf::from)
-            } else {
-                path
-            };
-            self.actions.push(Action::LoadModel {
-                source: ModelSource::Folder(folder),
-                device: self.remembered.device,
-            });
+            self.open(path);
+        }
+    }
+
+    /// Shows what a picked folder, or the folder of a picked file, holds: to be loaded or left.
+    fn open(&mut self, path: PathBuf) {
+        let source = ModelSource::Folder(path);
+        let name = source.name();
+        match OpenModel::read(source) {
+            Ok(model) => self.opening = Some(model),
+            Err(error) => {
+                self.notice = Some(format!("{name} could not be loaded. {error}.").into())
+            }
+        }
+    }
+
+    fn show_opening(&mut self, ui: &Ui) {
+        let Some(opening) = &self.opening else {
+            return;
+        };
+        let place = &mut self.remembered.place;
+        match opening.show(ui, self.theme, self.remembered.scale, &mut place.weights) {
+            Some(Decision::Load) => {
+                let request = place.request(opening.source.clone());
+                self.actions.push(Action::LoadModel(request));
+                self.opening = None;
+            }
+            Some(Decision::Leave) => self.opening = None,
+            None => {}
         }
     }
 
@@ -250,10 +269,8 @@ impl App {
     }
 
     fn load_folder(&mut self, folder: PathBuf) {
-        self.actions.push(Action::LoadModel {
-            source: ModelSource::Folder(folder),
-            device: self.remembered.device,
-        });
+        let request = self.remembered.place.request(ModelSource::Folder(folder));
+        self.actions.push(Action::LoadModel(request));
     }
 
     fn take_in_download(&mut self) {
@@ -275,11 +292,15 @@ impl App {
         self.remembered.settings = (**self.session.settings()).clone();
         self.remembered.pace = self.session.pace();
         self.written_at = now;
-        self.unwritten = false;
-        if let Err(error) = self.store.write(&self.remembered) {
-            self.notice = Some(format!(
-                "The text and settings could not be saved: {error}. Free some space or check the folder's permissions."
-            ).into());
+        match self.store.keep(&self.remembered) {
+            Ok(written) => self.unwritten = !written,
+            Err(error) => {
+                // The next change tries again.
+                self.unwritten = false;
+                self.notice = Some(format!(
+                    "The text and settings could not be saved: {error}. Free some space or check the folder's permissions."
+                ).into());
+            }
         }
     }
 
@@ -366,7 +387,7 @@ impl App {
         let (theme, scale) = (*theme, remembered.scale);
         let Remembered {
             dock,
-            device,
+            place,
             panels,
             recent,
             ..
@@ -392,7 +413,7 @@ impl App {
                     ui,
                     &mut ctx,
                     dock,
-                    device,
+                    place,
                     recent,
                     download.as_ref(),
                     *dock_size,
@@ -420,6 +441,7 @@ impl App {
         session.set_window_bytes(panels.attention.gpu_bytes());
         self.fulfil(wishes, ui.ctx());
         self.save(file, ui.ctx(), now);
+        self.show_opening(ui);
         self.show_notice(ui);
     }
 
@@ -465,7 +487,11 @@ impl App {
             return;
         };
         let theme = self.theme;
-        let dismissed = egui::Area::new(egui::Id::unique("notice"))
+        let offer = match &self.notice {
+            None => self.session.offer().cloned(),
+            Some(_) => None,
+        };
+        let answer = egui::Area::new(egui::Id::unique("notice"))
             .anchor(Align2::CENTER_BOTTOM, [0.0, -44.0 * self.remembered.scale])
             .order(egui::Order::Foreground)
             .show(ui.ctx(), |ui| {
@@ -476,17 +502,43 @@ impl App {
                         ui.set_max_width(560.0 * self.remembered.scale);
                         ui.horizontal(|ui| {
                             ui.add(egui::Label::new(RichText::new(&text).color(theme.ink)).wrap());
-                            ui.button("Dismiss").clicked()
+                            let take = offer
+                                .as_ref()
+                                .is_some_and(|request| ui.button(offer_label(request)).clicked());
+                            match (take, ui.button("Dismiss").clicked()) {
+                                (true, _) => Some(Answer::TakeOffer),
+                                (false, true) => Some(Answer::Dismiss),
+                                (false, false) => None,
+                            }
                         })
                         .inner
                     })
                     .inner
             })
             .inner;
-        if dismissed {
+        if answer.is_some() {
             self.notice = None;
             self.actions.push(Action::DismissNotice);
         }
+        if let (Some(Answer::TakeOffer), Some(request)) = (answer, offer) {
+            self.remembered.place.weights = request.weights;
+            self.actions.push(Action::LoadModel(request));
+        }
+    }
+}
+
+/// What was said to a notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Dismiss,
+    TakeOffer,
+}
+
+fn offer_label(request: &LoadRequest) -> &'static str {
+    if request.weights.allow_unknown_tensors {
+        "Load without them"
+    } else {
+        "Load in f32"
     }
 }
 
@@ -519,11 +571,12 @@ impl eframe::App for App {
         self.take_in_events(ctx, now);
         // Whatever happened may have changed something worth keeping; a still window is written once and then left alone.
         self.unwritten |= ctx.input(|input| !input.events.is_empty());
-        let due = self.written_at + WRITE_INTERVAL_SECONDS;
-        if self.unwritten && now >= due {
+        if self.unwritten && now >= self.written_at + WRITE_INTERVAL_SECONDS {
             self.remember(now);
-        } else if self.unwritten {
-            ctx.request_repaint_after(Duration::from_secs_f64(due - now));
+        }
+        if self.unwritten {
+            let due = self.written_at + WRITE_INTERVAL_SECONDS;
+            ctx.request_repaint_after(Duration::from_secs_f64((due - now).max(0.0)));
         }
     }
 
@@ -546,6 +599,8 @@ impl eframe::App for App {
 
     fn on_exit(&mut self) {
         self.remember(self.written_at);
+        // The window is gone: nobody could be told of a failure.
+        let _ = self.store.write(&self.remembered);
     }
 
     fn clear_color(&self, _visuals: &egui::Visuals) -> [f32; 4] {

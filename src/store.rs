@@ -1,22 +1,23 @@
 //! What survives a restart and a crash: text, settings, layout, appearance, recent models.
 //!
 //! One JSON file in the user's data folder, written whole beside the old one and moved over it, so that a crash
-//! at any moment leaves one of the two. Written on the window's thread, at most once a second.
+//! at any moment leaves one of the two. Written at most once a second, on a thread of its own: a disk may take its time,
+//! the window may not.
 
 use std::{
     fs,
     io::{self, Write},
     path::{Path, PathBuf},
+    thread::{self, JoinHandle},
 };
 
 use directories::ProjectDirs;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    model::DeviceChoice,
     sampling::SamplingSettings,
     session::FIRST_TEXT,
-    ui::{PanelState, dock::Dock},
+    ui::{PanelState, dock::Dock, transport::Place},
     worker::Pace,
 };
 
@@ -35,7 +36,8 @@ pub struct Remembered {
     pub scale: f32,
     pub dock: Dock,
     pub panels: PanelState,
-    pub device: DeviceChoice,
+    #[serde(flatten)]
+    pub place: Place,
     /// The model folder in use; `None` is the built-in model.
     pub model: Option<PathBuf>,
     pub recent: Vec<PathBuf>,
@@ -51,7 +53,7 @@ impl Default for Remembered {
             scale: 1.0,
             dock: Dock::default(),
             panels: PanelState::default(),
-            device: DeviceChoice::Auto,
+            place: Place::default(),
             model: None,
             recent: Vec::new(),
         }
@@ -68,10 +70,12 @@ impl Remembered {
 }
 
 /// Where it is kept; nowhere in tests and where the system names no data folder.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Store {
     file: Option<PathBuf>,
+    /// What was last written or is being written.
     written: String,
+    writing: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl Store {
@@ -81,6 +85,7 @@ impl Store {
             file: ProjectDirs::from("", "", "logitscope")
                 .map(|dirs| dirs.data_dir().join("window.json")),
             written: String::new(),
+            writing: None,
         }
     }
 
@@ -88,6 +93,7 @@ impl Store {
         Self {
             file: Some(file),
             written: String::new(),
+            writing: None,
         }
     }
 
@@ -112,29 +118,79 @@ impl Store {
         }
     }
 
-    /// Writes `remembered` if it differs from what was last written.
+    /// Begins to write `remembered` where it differs from what was last written. Whether it is on the disk by now;
+    /// where not, it is to be called again.
+    ///
+    /// # Errors
+    /// Where an earlier call's folder could not be made or its file could not be written.
+    pub fn keep(&mut self, remembered: &Remembered) -> io::Result<bool> {
+        let Some(file) = &self.file else {
+            return Ok(true);
+        };
+        if self
+            .writing
+            .as_ref()
+            .is_some_and(|writing| !writing.is_finished())
+        {
+            return Ok(false);
+        }
+        let text = serde_json::to_string(remembered)?;
+        let file = file.clone();
+        self.finish()?;
+        if text == self.written {
+            return Ok(true);
+        }
+        self.written.clone_from(&text);
+        self.writing = Some(thread::Builder::new().spawn(move || write(&file, &text))?);
+        Ok(false)
+    }
+
+    /// Waits for what is being written.
+    ///
+    /// # Errors
+    /// Where it could not be written.
+    fn finish(&mut self) -> io::Result<()> {
+        let Some(writing) = self.writing.take() else {
+            return Ok(());
+        };
+        let outcome = writing
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("the writer failed")));
+        if outcome.is_err() {
+            self.written.clear();
+        }
+        outcome
+    }
+
+    /// Writes `remembered`, and waits until it is on the disk.
     ///
     /// # Errors
     /// Where the folder cannot be made or the file cannot be written.
     pub fn write(&mut self, remembered: &Remembered) -> io::Result<()> {
-        let Some(file) = &self.file else {
-            return Ok(());
-        };
-        let text = serde_json::to_string(remembered)?;
-        if text == self.written {
-            return Ok(());
-        }
-        if let Some(folder) = file.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        let beside = file.with_extension("new");
-        let mut out = fs::File::create(&beside)?;
-        out.write_all(text.as_bytes())?;
-        out.sync_all()?;
-        fs::rename(&beside, file)?;
-        self.written = text;
-        Ok(())
+        // Whatever became of an earlier call, this one writes newer things.
+        let _ = self.finish();
+        self.keep(remembered)?;
+        self.finish()
     }
+}
+
+/// Nothing that was begun is lost.
+impl Drop for Store {
+    fn drop(&mut self) {
+        let _ = self.finish();
+    }
+}
+
+/// Writes beside the file, then over it.
+fn write(file: &Path, text: &str) -> io::Result<()> {
+    if let Some(folder) = file.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let beside = file.with_extension("new");
+    let mut out = fs::File::create(&beside)?;
+    out.write_all(text.as_bytes())?;
+    out.sync_all()?;
+    fs::rename(&beside, file)
 }
 
 #[cfg(test)]
@@ -161,6 +217,25 @@ mod tests {
         assert_eq!(again.settings, remembered.settings);
         assert_eq!(again.scale, 2.0);
         assert_eq!(again.recent, [PathBuf::from("a"), PathBuf::from("b")]);
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_said_at_a_later_call() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let blocker = folder.path().join("a file");
+        fs::write(&blocker, "").expect("written");
+        let mut store = Store::at(blocker.join("window.json"));
+        let remembered = Remembered::default();
+        assert!(store.write(&remembered).is_err());
+        assert!(!store.keep(&remembered).expect("not yet known"));
+        while store.writing.as_ref().is_some_and(|w| !w.is_finished()) {
+            thread::yield_now();
+        }
+        assert!(store.keep(&remembered).is_err());
+        // It goes on trying.
+        fs::remove_file(&blocker).expect("removed");
+        assert!(store.write(&remembered).is_ok());
+        assert!(store.keep(&remembered).expect("written"));
     }
 
     #[test]

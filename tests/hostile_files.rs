@@ -9,12 +9,28 @@ use logitscope::{
     model::Gpt2Config,
     tokenizer::{Tokenizer, VocabAndMerges},
 };
+use peak_alloc::PeakAlloc;
 use proptest::prelude::*;
 use safetensors::Dtype;
 
 #[path = "support/checkpoint.rs"]
 mod checkpoint;
 use checkpoint::*;
+
+/// Counts what this program holds, all tests together.
+#[global_allocator]
+static MEMORY: PeakAlloc = PeakAlloc;
+
+/// More than all tests here hold at once, and far less than a size that a damaged file may declare. The files have half
+/// a megabyte.
+const MEMORY_LIMIT_BYTES: usize = 64 << 20;
+
+/// No size that a file declared was believed so far.
+#[track_caller]
+fn memory_is_modest() {
+    let peak = MEMORY.peak_usage();
+    assert!(peak < MEMORY_LIMIT_BYTES, "{peak} bytes were held at once");
+}
 
 fn cases() -> ProptestConfig {
     let cases = std::env::var("LOGITSCOPE_FUZZ_CASES");
@@ -85,6 +101,7 @@ fn hostile_pickles_are_refused_and_not_run() {
         assert!(found.starts_with(&expected), "{found}\n{expected}");
         assert!(found.ends_with("download it again or save the model as safetensors"));
     }
+    memory_is_modest();
 }
 
 #[test]
@@ -245,6 +262,7 @@ fn cuts() -> impl Strategy<Value = Vec<(usize, Vec<u8>, usize)>> {
 
 /// The tokenizer can be used, or the refusal is a sentence.
 fn survives(tokenizer: Result<Tokenizer, logitscope::tokenizer::TokenizerError>) {
+    memory_is_modest();
     match tokenizer {
         Ok(tokenizer) => {
             let ids = tokenizer.encode("The cat sat on the 🙂\n<|endoftext|> mat");
@@ -252,6 +270,7 @@ fn survives(tokenizer: Result<Tokenizer, logitscope::tokenizer::TokenizerError>)
             if let Ok(small) = tokenizer.for_table(300) {
                 assert!(small.encode("The cat sat").iter().all(|&id| id < 300));
             }
+            memory_is_modest();
         }
         Err(error) => assert!(error.to_string().starts_with("the tokenizer cannot be ")),
     }
@@ -265,6 +284,7 @@ proptest! {
         let mut text = fs::read(fixture("safetensors").join("config.json")).unwrap();
         damage(&mut text, cuts);
         let _ = Gpt2Config::from_json(&String::from_utf8_lossy(&text));
+        memory_is_modest();
     }
 
     /// The header of a small file; what loads is a whole model.
@@ -280,6 +300,7 @@ proptest! {
         let changed = [&(length as u64).to_le_bytes()[..], &header, &file[end..]].concat();
         fs::write(&path, changed).unwrap();
         let _ = load(folder.path());
+        memory_is_modest();
     }
 
     #[test]
@@ -325,5 +346,6 @@ proptest! {
             write_zip_bin(&bin(folder.path()), &all, &pickle);
         }
         let _ = load(folder.path());
+        memory_is_modest();
     }
 }

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, fs, ops::ControlFlow};
 
 use logitscope::{
-    model::{DeviceChoice, ModelSource},
+    model::{ComputeDevice, DeviceChoice, Gpt2, LoadRequest, ModelSource, WeightOptions},
     worker::Engine,
 };
 use safetensors::Dtype;
@@ -42,7 +42,12 @@ fn linear_weights_are_turned_around_the_square_one_too() {
         linear.insert(name.clone(), turned);
     }
     let folder = folder_with(&linear);
-    assert_eq!(logits(&load(folder.path()).unwrap()), reference());
+    let model = load(folder.path()).unwrap();
+    assert_eq!(logits(&model), reference());
+    assert_eq!(
+        model.notes,
+        ["the matrices lie as [out, in] and were transposed"]
+    );
 
     // The square one alone the other way round is a different model: nothing can tell.
     let name = "h.1.attn.c_proj.weight";
@@ -215,6 +220,12 @@ fn rows_past_the_vocabulary_are_padding_and_not_used() {
     });
     let model = load(folder.path()).unwrap();
     assert_eq!((model.config.vocab_size, model.notes.len()), (448, 0));
+    assert_eq!(
+        engine(&folder).1.notes,
+        [
+            "the tokenizer names 400 tokens, the token table has 448 rows: the other rows stand for no text"
+        ]
+    );
     assert_eq!(logits(&model)[..400], reference());
 }
 
@@ -230,15 +241,59 @@ fn rows_of_tokens_that_the_tokenizer_names_are_used() {
     assert_eq!((engine.gpt2.config.vocab_size, info.vocab_size), (402, 402));
     assert_eq!(info.tokenizer.encode("<|user|><|pad|>"), [401, 400]);
     assert_eq!(info.tokenizer.named_tokens(), 402);
+    assert_eq!(
+        info.notes,
+        ["config.json says 400 tokens, the token table has 448 rows: 402 are used"]
+    );
 }
 
 fn engine(folder: &tempfile::TempDir) -> (Engine, logitscope::worker::ModelInfo) {
-    Engine::load(
-        &ModelSource::Folder(folder.path().into()),
-        DeviceChoice::Cpu,
+    let request = LoadRequest::new(ModelSource::Folder(folder.path().into()), DeviceChoice::Cpu);
+    Engine::load(&request, &mut |_, _| ControlFlow::Continue(())).unwrap()
+}
+
+#[test]
+fn unknown_tensors_are_left_out_where_that_is_allowed_and_named() {
+    let mut all = tensors();
+    let zero = || f32s(&[1], [0.0]);
+    let load = |all: &Tensors| {
+        let folder = folder_with(all);
+        let source = ModelSource::Folder(folder.path().into());
+        let options = WeightOptions {
+            allow_unknown_tensors: true,
+            ..Default::default()
+        };
+        let go_on = &mut |_, _| ControlFlow::Continue(());
+        Gpt2::load_with(&source, &ComputeDevice::flex(), options, go_on).unwrap()
+    };
+    assert!(load(&all).notes.is_empty(), "there was none");
+    all.insert("h.0.attn.rotary".into(), zero());
+    let model = load(&all);
+    assert_eq!(
+        model.notes,
+        ["the unknown tensor h.0.attn.rotary was not read"]
+    );
+    assert_eq!(logits(&model), reference());
+    for name in ["score.weight", "v_head.bias", "v_head.weight"] {
+        all.insert(name.into(), zero());
+    }
+    assert_eq!(
+        load(&all).notes,
+        ["4 unknown tensors were not read: h.0.attn.rotary, score.weight, v_head.bias and 1 more"]
+    );
+    // What is missing is still an error.
+    all.remove("ln_f.bias");
+    let error = Gpt2::load_with(
+        &ModelSource::Folder(folder_with(&all).path().into()),
+        &ComputeDevice::flex(),
+        WeightOptions {
+            allow_unknown_tensors: true,
+            ..Default::default()
+        },
         &mut |_, _| ControlFlow::Continue(()),
     )
-    .unwrap()
+    .unwrap_err();
+    assert!(error.to_string().contains("lacks the tensor ln_f.bias"));
 }
 
 #[test]
@@ -250,6 +305,12 @@ fn tokens_without_a_row_are_not_tokens_of_the_model() {
     assert_eq!(
         (tokenizer.named_tokens(), tokenizer.vocab_size()),
         (401, 400)
+    );
+    assert_eq!(
+        info.notes,
+        [
+            "the tokenizer names 401 tokens, the token table has 400 rows: tokens without a row are not used"
+        ]
     );
     assert_eq!(tokenizer.id_of("[PAD]"), None);
     let ids = tokenizer.encode("a[PAD]");

@@ -15,6 +15,7 @@ use logitscope::{
     model::DeviceChoice,
     session::{Activity, Session},
     store::Remembered,
+    ui::transport::Place,
     worker::{Pace, WorkerHandle},
 };
 use window::{builder, open_app, store_with};
@@ -59,7 +60,7 @@ fn two_thousand_tokens_over_ten_runs_leave_nothing_behind_but_their_record() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut remembered = Remembered {
         pace: Pace::Unlimited,
-        device: DeviceChoice::Cpu,
+        place: Place::on(DeviceChoice::Cpu),
         ..Default::default()
     };
     remembered.settings.max_new_tokens = TOKENS;

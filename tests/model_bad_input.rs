@@ -1,53 +1,17 @@
 //! What is wrong with a model folder is said in one sentence that names the culprit.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    ops::ControlFlow,
-    path::{Path, PathBuf},
-};
+use std::{fs, ops::ControlFlow, path::Path};
 
 use logitscope::model::{
-    ComputeDevice, Gpt2, Gpt2Config, ModelError, ModelSource, folder_tokenizer_files,
+    ComputeDevice, Gpt2, Gpt2Config, ModelSource, Precision, WeightOptions, folder_tokenizer_files,
 };
 use proptest::prelude::*;
-use safetensors::{Dtype, tensor::TensorView};
+use safetensors::Dtype;
 use serde_json::{Value, json};
 
-fn fixture(layout: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/fixtures/gpt2-tiny")
-        .join(layout)
-}
-
-/// A copy of a fixture folder that can be damaged.
-fn copy(layout: &str) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    for entry in fs::read_dir(fixture(layout)).unwrap() {
-        let entry = entry.unwrap();
-        fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
-    }
-    folder
-}
-
-fn load(folder: &Path) -> Result<Gpt2, ModelError> {
-    Gpt2::load(
-        &ModelSource::Folder(folder.into()),
-        &ComputeDevice::flex(),
-        &mut |_, _| ControlFlow::Continue(()),
-    )
-}
-
-/// The error message, with the folder's own path left out.
-#[track_caller]
-fn message(folder: &Path) -> String {
-    match load(folder) {
-        Ok(_) => panic!("loaded, but should have been refused"),
-        Err(error) => error
-            .to_string()
-            .replace(&folder.display().to_string(), "FOLDER"),
-    }
-}
+#[path = "support/checkpoint.rs"]
+mod checkpoint;
+use checkpoint::*;
 
 fn config_with(changes: &[(&str, Value)]) -> String {
     let text = fs::read_to_string(fixture("safetensors").join("config.json")).unwrap();
@@ -223,8 +187,10 @@ fn folders_without_a_model_say_what_is_missing() {
     fs::write(empty.path().join("notes.txt"), "not a model").unwrap();
     assert!(message(empty.path()).starts_with("FOLDER holds no GPT-2"));
     assert!(message(&empty.path().join("nowhere")).contains("FOLDER does not exist"));
-    // A picked file stands for the folder that it lies in.
-    assert!(message(&empty.path().join("notes.txt")).contains(" holds no GPT-2: config.json"));
+    // A picked file of a model stands for the folder that it lies in; any other does not.
+    fs::write(empty.path().join("vocab.json"), "{}").unwrap();
+    assert!(message(&empty.path().join("vocab.json")).contains(" holds no GPT-2: config.json"));
+    assert!(message(&empty.path().join("notes.txt")).starts_with("FOLDER is no file of a model"));
 
     let no_config = copy("safetensors");
     fs::remove_file(no_config.path().join("config.json")).unwrap();
@@ -339,7 +305,8 @@ fn sizes_that_do_not_match_the_weights_are_named() {
         (
             vec![("n_layer", json!(2))],
             "model.safetensors holds the tensor h.2.attn.c_attn.bias, which a GPT-2 with this \
-             config.json does not have",
+             config.json does not have; allow unknown tensors (--allow-unknown-tensors) to load the \
+             model without it",
         ),
         (
             vec![("tie_word_embeddings", json!(false))],
@@ -351,34 +318,8 @@ fn sizes_that_do_not_match_the_weights_are_named() {
     }
 }
 
-/// Tensors of the bare fixture, to be changed and written back.
-type Tensors = BTreeMap<String, (Dtype, Vec<usize>, Vec<u8>)>;
-
-fn tensors() -> Tensors {
-    let bytes = fs::read(fixture("vocab-and-merges").join("model.safetensors")).unwrap();
-    let file = safetensors::SafeTensors::deserialize(&bytes).unwrap();
-    file.iter()
-        .map(|(n, t)| {
-            (
-                n.to_owned(),
-                (t.dtype(), t.shape().to_vec(), t.data().to_vec()),
-            )
-        })
-        .collect()
-}
-
 fn write(folder: &Path, tensors: &Tensors) {
-    let views: Vec<_> = tensors
-        .iter()
-        .map(|(n, (dtype, shape, data))| {
-            (
-                n.as_str(),
-                TensorView::new(*dtype, shape.clone(), data).unwrap(),
-            )
-        })
-        .collect();
-    let bytes = safetensors::serialize(views, None).unwrap();
-    fs::write(folder.join("model.safetensors"), bytes).unwrap();
+    write_safetensors(&folder.join("model.safetensors"), tensors);
 }
 
 #[test]
@@ -392,7 +333,30 @@ fn tensors_that_do_not_belong_are_named() {
     assert_eq!(
         message(folder.path()),
         "model.safetensors holds the tensor h.0.attn.rotary, which a GPT-2 with this config.json \
-         does not have"
+         does not have; allow unknown tensors (--allow-unknown-tensors) to load the model without it"
+    );
+
+    let mut beyond = tensors();
+    beyond.insert(
+        "h.1.attn.c_proj.weight".into(),
+        f32s(
+            &[48, 48],
+            (0..48 * 48).map(|i| if i == 7 { -7e4 } else { 6.5e4 }),
+        ),
+    );
+    write(folder.path(), &beyond);
+    assert!(load(folder.path()).is_ok());
+    let half = WeightOptions {
+        precision: Precision::F16,
+        ..Default::default()
+    };
+    let source = ModelSource::Folder(folder.path().into());
+    let go_on = &mut |_, _| ControlFlow::Continue(());
+    let error = Gpt2::load_with(&source, &ComputeDevice::flex(), half, go_on).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "model.safetensors: the tensor h.1.attn.c_proj.weight holds -70000, which is beyond the range of f16 \
+         (65,504); load the model in f32"
     );
 
     let mut mask_of_no_layer = tensors();

@@ -3,7 +3,8 @@
 use std::process::Command;
 
 use logitscope::model::{
-    CheckRow, ComputeDevice, DeviceChoice, DeviceKind, ModelError, ModelSource, Outcome, self_check,
+    CheckRow, ComputeDevice, DeviceChoice, DeviceKind, LoadRequest, ModelError, ModelSource,
+    Outcome, self_check,
 };
 
 #[path = "support/adapter.rs"]
@@ -54,7 +55,7 @@ fn a_gpu_can_be_opened_more_than_once() {
 
 #[test]
 fn the_self_check_passes_for_the_built_in_model() {
-    let rows = self_check(&ModelSource::BuiltIn);
+    let rows = self_check(&LoadRequest::new(ModelSource::BuiltIn, DeviceChoice::Auto));
     for CheckRow {
         name,
         detail,
@@ -98,7 +99,7 @@ fn without_an_adapter_there_is_a_sentence() {
         (auto.kind, auto.why.as_str()),
         (DeviceKind::Cpu, "no GPU found")
     );
-    let rows = self_check(&ModelSource::BuiltIn);
+    let rows = self_check(&LoadRequest::new(ModelSource::BuiltIn, DeviceChoice::Auto));
     assert_eq!(rows.len(), 3);
     for row in &rows[1..] {
         assert_eq!(row.outcome, Outcome::Skipped);

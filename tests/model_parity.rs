@@ -4,7 +4,8 @@
 use std::{ops::ControlFlow, path::PathBuf};
 
 use logitscope::model::{
-    Activation, ComputeDevice, Gpt2, Gpt2Config, Logits, ModelSource, Pass, Record,
+    Activation, ComputeDevice, Gpt2, Gpt2Config, Logits, ModelSource, Pass, Precision, Record,
+    WeightOptions,
 };
 use serde::Deserialize;
 
@@ -100,6 +101,12 @@ struct Limits {
     values: f32,
     attention: f32,
 }
+
+/// Weights rounded to f16.
+const HALF: Limits = Limits {
+    values: 2e-3,
+    attention: 2e-3,
+};
 
 const EXACT: Limits = Limits {
     values: 1e-4,
@@ -267,15 +274,11 @@ fn every_layout_agrees_with_transformers() {
 fn rounded_layouts_agree_within_their_rounding() {
     let flex = ComputeDevice::flex();
     // The weights have 11 and 8 significant bits: relative errors of up to 5e-4 and 4e-3.
-    let f16 = Limits {
-        values: 2e-3,
-        attention: 2e-3,
-    };
     let bf16 = Limits {
         values: 1.6e-2,
         attention: 1.6e-2,
     };
-    check_reference(&load("f16", &flex), &f16, false);
+    check_reference(&load("f16", &flex), &HALF, false);
     check_reference(&load("bf16", &flex), &bf16, false);
     // What can be exact: a greedy step agrees wherever the best two logits are clearly apart.
     for (layout, margin) in [("f16", 0.05), ("bf16", 0.5)] {
@@ -553,4 +556,91 @@ fn the_gpu_equals_the_cpu() {
             assert_close(&b.log_sum_exp, &a.log_sum_exp, 1e-4, what);
         }
     }
+}
+
+const IN_F16: WeightOptions = WeightOptions {
+    precision: Precision::F16,
+    allow_unknown_tensors: false,
+};
+
+fn load_in_f16(layout: &str, device: &ComputeDevice) -> Gpt2 {
+    let source = ModelSource::Folder(fixtures().join(layout));
+    let go_on = &mut |_, _| ControlFlow::Continue(());
+    Gpt2::load_with(&source, device, IN_F16, go_on).unwrap()
+}
+
+/// Weights that are f16 numbers already lose nothing: kept as f16 they give what they give in f32, for many rows and
+/// for few.
+fn check_f16(device: &ComputeDevice) {
+    let wide = load("f16", &ComputeDevice::flex());
+    let half = load_in_f16("f16", device);
+    assert_eq!(
+        (wide.precision, half.precision),
+        (Precision::F32, Precision::F16)
+    );
+    let ids = test_ids(&wide, 30);
+    let (a, b) = (whole(&wide, &ids), whole(&half, &ids));
+    assert_close(&b.logits, &a.logits, 1e-4, "logits");
+    assert_close(&b.hidden, &a.hidden, 1e-4, "hidden states");
+    for (a, b) in a.attention.iter().zip(&b.attention) {
+        assert_close(&b.weights, &a.weights, 1e-5, "attention");
+    }
+    let mut cache = half.new_cache();
+    let vocab = half.config.vocab_size;
+    for (&id, expected) in ids.iter().zip(a.logits.chunks(vocab)) {
+        let pass = half.forward(&[id], &mut cache, &LAST).unwrap();
+        assert_close(&pass.logits, expected, 1e-4, "decoded logits");
+    }
+    check_cached(&half);
+}
+
+#[test]
+fn f16_weights_give_the_numbers_of_the_same_weights_in_f32() {
+    check_f16(&ComputeDevice::flex());
+    // Rounded from f32 they are off by their rounding, and by no more.
+    let rounded = load_in_f16("safetensors", &ComputeDevice::flex());
+    check_reference(&rounded, &HALF, false);
+}
+
+#[test]
+fn f16_weights_give_the_numbers_of_the_same_weights_in_f32_on_the_gpu() {
+    let Some(gpu) =
+        adapter::gpu("f16_weights_give_the_numbers_of_the_same_weights_in_f32_on_the_gpu")
+    else {
+        return;
+    };
+    if gpu.has(Precision::F16) {
+        check_f16(&gpu);
+    } else {
+        let source = ModelSource::BuiltIn;
+        let error = Gpt2::load_with(&source, &gpu, IN_F16, &mut |_, _| ControlFlow::Continue(()));
+        let message = format!(
+            "{} does not compute with f16; load the model in f32",
+            gpu.name
+        );
+        assert_eq!(error.unwrap_err().to_string(), message);
+    }
+}
+
+#[test]
+fn f16_takes_half_the_memory_and_half_the_reading() {
+    let flex = ComputeDevice::flex();
+    let (wide, half) = (
+        load("safetensors", &flex),
+        load_in_f16("safetensors", &flex),
+    );
+    let config = &wide.config;
+    assert_eq!(config.weight_bytes(Precision::F32), 4 * config.parameters());
+    let vectors = config.n_layer * (4 * config.n_embd + 5 * config.n_embd + config.n_inner)
+        + 2 * config.n_embd;
+    assert_eq!(
+        config.weight_bytes(Precision::F16),
+        2 * (config.parameters() + vectors as u64)
+    );
+    let read = half.weight_bytes_per_step() as f64 / wide.weight_bytes_per_step() as f64;
+    assert!((0.5..0.52).contains(&read), "{read}");
+    // The published sizes of GPT-2 small: 124,439,808 weights.
+    let gpt2 = Gpt2Config::shape("gpt2").unwrap();
+    assert_eq!(gpt2.weight_bytes(Precision::F32), 497_759_232);
+    assert_eq!(gpt2.weight_bytes(Precision::F16), 249_122_304);
 }

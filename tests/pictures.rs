@@ -15,6 +15,7 @@ use egui_kittest::{
     wgpu::{WgpuTestRenderer, create_render_state, default_wgpu_setup},
 };
 use logitscope::{
+    model::{DeviceChoice, LoadRequest, ModelSource},
     sampling::SamplingSettings,
     session::{Action, Session},
     ui::{PanelContext, PanelState, Theme, logits, next_token, sampling, theme, timeline, tokens},
@@ -69,10 +70,7 @@ impl Stage {
             panels: PanelState::default(),
         };
         stage.player.runs_through = true;
-        let load = Action::LoadModel {
-            source: logitscope::model::ModelSource::BuiltIn,
-            device: logitscope::model::DeviceChoice::Cpu,
-        };
+        let load = Action::LoadModel(LoadRequest::new(ModelSource::BuiltIn, DeviceChoice::Cpu));
         stage.act(load);
         let fifth = stage.session.view().expect("the open step").top[4].id;
         stage.act(Action::Pick(fifth));

@@ -6,7 +6,7 @@ use std::{
 };
 
 use logitscope::{
-    model::{DeviceChoice, ModelSource},
+    model::{DeviceChoice, LoadRequest, ModelSource},
     prediction::Phase,
     sampling::{Mode, SamplingSettings},
     tokenizer::Tokenizer,
@@ -32,10 +32,10 @@ struct Outcome {
 impl Client {
     fn start() -> Self {
         let worker = WorkerHandle::spawn(|| {}).expect("a thread");
-        worker.send(Command::Load {
-            source: ModelSource::BuiltIn,
-            device: DeviceChoice::Cpu,
-        });
+        worker.send(Command::Load(LoadRequest::new(
+            ModelSource::BuiltIn,
+            DeviceChoice::Cpu,
+        )));
         let model = loop {
             match wait(&worker) {
                 Event::Loaded(model) => break model,
@@ -393,10 +393,10 @@ fn a_long_prompt_is_prefilled_in_chunks_that_can_be_stopped() {
 fn a_model_that_cannot_be_read_leaves_the_old_one() {
     let mut client = Client::start();
     let empty = tempfile::tempdir().expect("a folder");
-    client.worker.send(Command::Load {
-        source: ModelSource::Folder(empty.path().to_owned()),
-        device: DeviceChoice::Cpu,
-    });
+    client.worker.send(Command::Load(LoadRequest::new(
+        ModelSource::Folder(empty.path().to_owned()),
+        DeviceChoice::Cpu,
+    )));
     let message = loop {
         match wait(&client.worker) {
             Event::LoadFailed { message, .. } => break message,

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::{CliError, Global, input};
 use crate::{
+    model::Precision,
     prediction::LogitsRow,
     sampling::{Distribution, Mode, SamplingSettings, rank, top},
     session::TOP_ROWS,
@@ -92,15 +93,20 @@ impl GenerateArgs {
 pub fn run(args: &GenerateArgs, global: &Global, out: &mut dyn Write) -> Result<(), CliError> {
     let settings = Arc::new(args.settings()?);
     let prompt = input::text(&args.prompt)?;
-    let (mut engine, model) = input::engine(&global.source()?, global.device())?;
+    let (mut engine, model) = input::engine(&global.request(global.source()?))?;
     if args.no_cache {
         engine = engine.without_cache();
     }
-    let ids = fit(
-        input::prompt_ids(&model, &prompt)?,
+    let mut ids = input::prompt_ids(&model, &prompt)?;
+    let keep = model.n_ctx - settings.max_new_tokens.min(model.n_ctx / 2);
+    if args.truncate && ids.len() > model.n_ctx {
+        ids = ids.split_off(ids.len() - keep);
+    }
+    input::fits(
+        "prompt",
+        ids.len(),
         model.n_ctx,
-        &settings,
-        args.truncate,
+        &format!("use its last {keep} with --truncate"),
     )?;
     let request = RunRequest {
         epoch: 0,
@@ -146,26 +152,6 @@ impl Control for UntilFailure<'_> {
     }
 }
 
-/// A prompt that is too long is refused, or cut to its last tokens when the user says so.
-fn fit(
-    mut ids: Vec<u32>,
-    n_ctx: usize,
-    settings: &SamplingSettings,
-    truncate: bool,
-) -> Result<Vec<u32>, CliError> {
-    if ids.len() <= n_ctx {
-        return Ok(ids);
-    }
-    let keep = n_ctx - settings.max_new_tokens.min(n_ctx / 2);
-    if !truncate {
-        return Err(CliError::Input(format!(
-            "the prompt has {} tokens and the model's context holds {n_ctx}; shorten it, or use its last {keep} with --truncate",
-            ids.len()
-        )));
-    }
-    Ok(ids.split_off(ids.len() - keep))
-}
-
 /// Writes what happens.
 struct Report<'a> {
     model: &'a ModelInfo,
@@ -188,7 +174,7 @@ enum Line<'a> {
     Prefill {
         model: &'a str,
         device: &'a str,
-        precision: &'a str,
+        precision: Precision,
         settings: &'a SamplingSettings,
         seed: u64,
         ids: &'a [u32],
@@ -298,7 +284,7 @@ impl<'a> Report<'a> {
         self.line(&Line::Prefill {
             model: &model.name,
             device: &model.device,
-            precision: model.precision,
+            precision: model.precision(),
             settings,
             seed: settings.seed,
             ids: &ids,
@@ -361,8 +347,9 @@ impl<'a> Report<'a> {
             // A character that never became whole is not printed; its bytes are in the JSON steps.
             self.out.write_all(b"\n")?;
             self.out.flush()?;
-            if io::stderr().is_terminal() {
-                // Shown to a person; a script asks for --json. A closed standard error tells nobody.
+            if io::stderr().is_terminal() || reason == StopReason::ContextFull {
+                // Shown to a person; a script asks for --json, but should hear of a stop that it did not ask for.
+                // A closed standard error tells nobody.
                 let _ = writeln!(
                     io::stderr(),
                     "[{}; {} new tokens after {}; {}]",

@@ -9,7 +9,7 @@ use std::{
 use super::CliError;
 use crate::{
     hub::{Hub, RepoId, Revision},
-    model::{DeviceChoice, Gpt2Config, ModelSource},
+    model::{Gpt2Config, LoadRequest, ModelSource},
     worker::{Engine, ModelInfo},
 };
 
@@ -106,12 +106,25 @@ pub fn ids(argument: &str) -> Result<Vec<u32>, CliError> {
 ///
 /// # Errors
 /// As [`Engine::load`].
-pub fn engine(source: &ModelSource, device: DeviceChoice) -> Result<(Engine, ModelInfo), CliError> {
-    let (engine, info) = Engine::load(source, device, &mut |_, _| ControlFlow::Continue(()))?;
-    for note in &engine.gpt2.notes {
+pub fn engine(request: &LoadRequest) -> Result<(Engine, ModelInfo), CliError> {
+    let (engine, info) = Engine::load(request, &mut |_, _| ControlFlow::Continue(()))?;
+    for note in &info.notes {
         eprintln!("note: {note}");
     }
     Ok((engine, info))
+}
+
+/// Refuses a `what` of more tokens than the context holds, with one more way out than to shorten it.
+///
+/// # Errors
+/// Where there are more.
+pub fn fits(what: &str, tokens: usize, n_ctx: usize, way_out: &str) -> Result<(), CliError> {
+    if tokens <= n_ctx {
+        return Ok(());
+    }
+    Err(CliError::Input(format!(
+        "the {what} has {tokens} tokens and the model's context holds {n_ctx}; shorten it, or {way_out}"
+    )))
 }
 
 /// The prompt's ids; an empty prompt is a lone end-of-text.

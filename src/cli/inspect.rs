@@ -90,19 +90,19 @@ impl Serialize for Nested<'_> {
 /// # Errors
 /// Bad input, a model that cannot be loaded, a closed output.
 pub fn run(args: &InspectArgs, global: &Global, out: &mut dyn Write) -> Result<(), CliError> {
-    let source = global.source()?;
+    let request = global.request(global.source()?);
     let (ids, gpt2, tokenizer) = match &args.ids {
         Some(ids) => {
             let ids = input::ids(ids)?;
             (
                 ids,
-                Engine::load_for_ids(&source, global.device())?.gpt2,
-                Engine::tokenizer_of(&source).ok(),
+                Engine::load_for_ids(&request)?.gpt2,
+                Engine::tokenizer_of(&request.source).ok(),
             )
         }
         None => {
             let prompt = input::text(args.prompt.as_deref().unwrap_or_default())?;
-            let (engine, model) = input::engine(&source, global.device())?;
+            let (engine, model) = input::engine(&request)?;
             (
                 input::prompt_ids(&model, &prompt)?,
                 engine.gpt2,
@@ -121,13 +121,19 @@ pub fn run(args: &InspectArgs, global: &Global, out: &mut dyn Write) -> Result<(
         scores: args.scores,
         hidden: args.hidden,
     };
+    input::fits(
+        "prompt",
+        ids.len(),
+        gpt2.config.n_ctx,
+        "inspect it in parts",
+    )?;
     let whole = Whole::compute(&gpt2, &ids, &record)?;
     let tokens: Vec<_> = ids
         .iter()
         .map(|&id| token(tokenizer.as_ref(), id))
         .collect();
     if !args.json {
-        return summary(&whole, &ids, &tokens, out);
+        return summary(&whole, &ids, tokenizer.as_ref(), out);
     }
     let config = &gpt2.config;
     let (rows, square) = (
@@ -165,20 +171,24 @@ fn token(tokenizer: Option<&Tokenizer>, id: u32) -> String {
 fn summary(
     whole: &Whole,
     ids: &[u32],
-    tokens: &[String],
+    tokenizer: Option<&Tokenizer>,
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
     writeln!(
         out,
-        "position\tid\ttoken\tentropy (nats)\tmost likely next id"
+        "position\tid\ttoken\tentropy (nats)\tmost likely next id\ttoken"
     )?;
     let rows = whole.logits.chunks_exact(whole.vocab_size);
-    for ((position, (id, token)), row) in ids.iter().zip(tokens).enumerate().zip(rows) {
-        let next = crate::sampling::top(row, 1);
-        let next = next.first().map_or_else(String::new, u32::to_string);
+    let quoted = |id| tokenizer.map_or_else(|| "-".to_owned(), |tokenizer| tokenizer.quoted(id));
+    for ((position, &id), row) in ids.iter().enumerate().zip(rows) {
+        let next = match crate::sampling::top(row, 1)[..] {
+            [next] => format!("{next}\t{}", quoted(next)),
+            _ => "-\t-".to_owned(),
+        };
         writeln!(
             out,
-            "{position}\t{id}\t{token:?}\t{:.4}\t{next}",
+            "{position}\t{id}\t{}\t{:.4}\t{next}",
+            quoted(id),
             RowStats::of(row).entropy_nats
         )?;
     }
@@ -207,19 +217,11 @@ impl Whole {
             n_head,
             n_embd,
             vocab_size,
-            n_ctx,
             ..
         } = gpt2.config;
         let rows = ids.len();
         if rows == 0 {
             return Err(ModelError::NoTokens);
-        }
-        if rows > n_ctx {
-            return Err(ModelError::ContextFull {
-                past: 0,
-                rows,
-                n_ctx,
-            });
         }
         let square = n_layer * n_head * rows * rows;
         let mut whole = Self {

@@ -75,11 +75,12 @@ pub fn check(args: &CheckArgs, global: &Global, out: &mut dyn Write) -> Result<(
     let source = source(args.shape.as_deref(), global)?;
     if let ModelSource::Folder(_) = source {
         // A folder that cannot be read is bad input, not a difference.
-        Gpt2::load(&source, &ComputeDevice::flex(), &mut |_, _| {
+        let flex = ComputeDevice::flex();
+        Gpt2::load_with(&source, &flex, global.weights(), &mut |_, _| {
             ControlFlow::Continue(())
         })?;
     }
-    let rows = self_check(&source);
+    let rows = self_check(&global.request(source));
     for row in &rows {
         let outcome = match row.outcome {
             Outcome::Passed => "passed  ",
@@ -116,7 +117,9 @@ pub fn bench(args: &BenchArgs, global: &Global, out: &mut dyn Write) -> Result<(
         )));
     }
     let device = ComputeDevice::open(global.device())?;
-    let model = Gpt2::load(&source, &device, &mut |_, _| ControlFlow::Continue(()))?;
+    let model = Gpt2::load_with(&source, &device, global.weights(), &mut |_, _| {
+        ControlFlow::Continue(())
+    })?;
     let record = match args.record {
         RecordChoice::All => BenchRecord::All,
         RecordChoice::Logits => BenchRecord::Logits,

@@ -17,7 +17,7 @@ use std::{
 use clap::{Args, Parser, Subcommand};
 pub use error::CliError;
 
-use crate::model::{DeviceChoice, ModelSource};
+use crate::model::{DeviceChoice, LoadRequest, ModelSource, Precision, WeightOptions};
 
 /// A desktop playground for watching GPT-2 choose its next token.
 ///
@@ -40,6 +40,12 @@ pub struct Global {
     /// Where to compute: auto takes a real GPU, else the CPU
     #[arg(long, global = true, value_name = "auto|cpu|gpu")]
     device: Option<DeviceChoice>,
+    /// How weights are kept: f16 takes half the memory and rounds each weight; arithmetic is f32 in both
+    #[arg(long, global = true, value_name = "f32|f16")]
+    precision: Option<Precision>,
+    /// Leave out tensors that a GPT-2 does not have, instead of refusing the file
+    #[arg(long, global = true)]
+    allow_unknown_tensors: bool,
 }
 
 impl Global {
@@ -49,6 +55,22 @@ impl Global {
 
     fn device(&self) -> DeviceChoice {
         self.device.unwrap_or_default()
+    }
+
+    fn weights(&self) -> WeightOptions {
+        WeightOptions {
+            precision: self.precision.unwrap_or_default(),
+            allow_unknown_tensors: self.allow_unknown_tensors,
+        }
+    }
+
+    /// The model that is asked for, or `source` in its place.
+    fn request(&self, source: ModelSource) -> LoadRequest {
+        LoadRequest {
+            source,
+            device: self.device(),
+            weights: self.weights(),
+        }
     }
 }
 

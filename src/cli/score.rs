@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::{CliError, Global, input};
-use crate::session::Chain;
+use crate::{session::Chain, tokenizer::Tokenizer};
 
 #[derive(Debug, Args)]
 pub struct ScoreArgs {
@@ -50,7 +50,7 @@ pub fn run(args: &ScoreArgs, global: &Global, out: &mut dyn Write) -> Result<(),
             "the text is empty: there is nothing to score; give a text".to_owned(),
         ));
     }
-    let (mut engine, model) = input::engine(&global.source()?, global.device())?;
+    let (mut engine, model) = input::engine(&global.request(global.source()?))?;
     let ids = model.tokenizer.encode(&text);
     let condition = match (args.condition, model.end_of_text) {
         (Condition::None, _) => None,
@@ -63,6 +63,15 @@ pub fn run(args: &ScoreArgs, global: &Global, out: &mut dyn Write) -> Result<(),
         }
     };
     let context: Vec<_> = condition.into_iter().chain(ids.iter().copied()).collect();
+    let way_out = match condition {
+        Some(_) => "use --condition none, which leaves room for one more",
+        None => "score it in parts",
+    };
+    let what = match condition {
+        Some(_) => "text with its condition",
+        None => "text",
+    };
+    input::fits(what, context.len(), model.n_ctx, way_out)?;
     let mut log_probs = vec![None; context.len()];
     let _ = engine.predict(&context, 0, false, &mut |first, predictions| {
         for (offset, prediction) in predictions.iter().enumerate() {
@@ -91,19 +100,24 @@ pub fn run(args: &ScoreArgs, global: &Global, out: &mut dyn Write) -> Result<(),
         out.write_all(b"\n")?;
         return Ok(out.flush()?);
     }
-    readable(&score, chain.factors, out)
+    readable(&score, chain.factors, &model.tokenizer, out)
 }
 
-fn readable(score: &Score, factors: usize, out: &mut dyn Write) -> Result<(), CliError> {
+fn readable(
+    score: &Score,
+    factors: usize,
+    tokenizer: &Tokenizer,
+    out: &mut dyn Write,
+) -> Result<(), CliError> {
     writeln!(out, "log P (nats)\tP (%)\ttoken")?;
-    for (log_prob, token) in score.log_probs_nats.iter().zip(&score.tokens) {
+    for (log_prob, &id) in score.log_probs_nats.iter().zip(&score.ids) {
+        let token = tokenizer.quoted(id);
         match log_prob {
-            Some(log_prob) => writeln!(
-                out,
-                "{log_prob:.4}\t{:.4}\t{token:?}",
-                100.0 * log_prob.exp()
-            )?,
-            None => writeln!(out, "-\t-\t{token:?}")?,
+            Some(log_prob) => {
+                let percent = percent(100.0 * log_prob.exp());
+                writeln!(out, "{log_prob:.4}\t{percent}\t{token}")?;
+            }
+            None => writeln!(out, "-\t-\t{token}")?,
         }
     }
     writeln!(out, "sum {:.4} nats over {factors} factors", score.sum_nats)?;
@@ -111,4 +125,13 @@ fn readable(score: &Score, factors: usize, out: &mut dyn Write) -> Result<(), Cl
         writeln!(out, "perplexity {perplexity:.4}")?;
     }
     Ok(out.flush()?)
+}
+
+/// Four decimals, or three digits where those would all be zero.
+fn percent(value: f64) -> String {
+    if value < 0.001 {
+        format!("{value:.2e}")
+    } else {
+        format!("{value:.4}")
+    }
 }

@@ -8,7 +8,10 @@ use std::{
 };
 
 use super::{CliError, Global};
-use crate::{app::App, model::leave_the_window_a_core, store::Store, worker::WorkerHandle};
+use crate::{
+    app::App, model::leave_the_window_a_core, store::Store, ui::transport::Place,
+    worker::WorkerHandle,
+};
 
 /// Opens the window and stays until it is closed.
 pub fn open(global: &Global) -> ExitCode {
@@ -26,7 +29,8 @@ pub fn open(global: &Global) -> ExitCode {
         renderer: eframe::Renderer::Wgpu,
         ..Default::default()
     };
-    let device = global.device;
+    let (device, precision) = (global.device, global.precision);
+    let allow_unknown_tensors = global.allow_unknown_tensors;
     keep_missing_libraries_quiet();
     let run = AssertUnwindSafe(|| {
         eframe::run_native(
@@ -35,13 +39,13 @@ pub fn open(global: &Global) -> ExitCode {
             Box::new(move |cc| {
                 let ctx = cc.egui_ctx.clone();
                 let worker = WorkerHandle::spawn(move || ctx.request_repaint())?;
-                Ok(Box::new(App::on_device(
-                    cc,
-                    worker,
-                    Store::of_user(),
-                    model,
-                    device,
-                )))
+                let place = |place: &mut Place| {
+                    place.device = device.unwrap_or(place.device);
+                    place.weights.precision = precision.unwrap_or(place.weights.precision);
+                    place.weights.allow_unknown_tensors |= allow_unknown_tensors;
+                };
+                let app = App::with(cc, worker, Store::of_user(), model, place);
+                Ok(Box::new(app))
             }),
         )
     });

@@ -15,7 +15,7 @@ impl Facts {
         if let Some(model) = session.model() {
             facts.add("model", &model.name);
             facts.add("device", &model.device);
-            facts.add("precision", model.precision);
+            facts.add("precision", model.precision().describe());
         }
         facts.add("prompt", prompt(session));
         facts.add("text", &session.layout().text);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::{Serialize, Serializer, ser::SerializeSeq};
 
 use crate::{
+    model::Precision,
     prediction::{AttentionRow, LogitsRow, Phase},
     sampling::{SamplingSettings, rank, top},
     session::{Node, Session, TOP_ROWS},
@@ -85,7 +86,7 @@ impl RunRecord {
             vocab_size: model.vocab_size,
             parameters: model.parameters,
             device: &model.device,
-            precision: model.precision,
+            precision: model.precision(),
         });
         // A token's own settings are written where they differ from those of the token before.
         let mut held: Option<&Arc<SamplingSettings>> = None;
@@ -184,7 +185,7 @@ struct ModelOut<'a> {
     vocab_size: usize,
     parameters: u64,
     device: &'a str,
-    precision: &'static str,
+    precision: Precision,
 }
 
 #[derive(Serialize)]

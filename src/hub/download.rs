@@ -2,7 +2,7 @@
 //! name.
 //!
 //! What has arrived lies in `ETAG.incomplete`, which is moved to `ETAG` when its length and, where the server
-//! states it, its SHA-256 are right and it is on the disk. Bytes that an earlier try left are hashed again, not
+//! states one, its checksum are right and it is on the disk. Bytes that an earlier try left are hashed again, not
 //! believed. No `If-Range` is sent: the name of the file is the ETag that the Hub states for this very commit,
 //! a CDN's own differs from it, and the hash decides. Blocking; runs on the thread that downloads.
 
@@ -13,11 +13,10 @@ use std::{
     path::Path,
 };
 
-use sha2::{Digest, Sha256};
-
 use super::{
     HubError, Patience,
     cache::RepoCache,
+    checksum::Checksum,
     http::{About, Client, FileFacts, text},
     tries::{WAIT_STEP, go_on, pause},
 };
@@ -111,13 +110,12 @@ impl Wanted<'_> {
             return Ok(false);
         };
         if metadata.is_file() && metadata.len() == self.facts.size {
-            let Some(sha256) = self.facts.sha256() else {
-                return Ok(true);
-            };
-            let mut hash = Sha256::new();
-            let mut file = self.io(blob, File::open(blob))?;
-            self.hash_file(blob, &mut file, self.facts.size, &mut hash, on_file)?;
-            if same_hash(hash, sha256) {
+            let mut sum = self.facts.checksum();
+            if sum.is_stated() {
+                let mut file = self.io(blob, File::open(blob))?;
+                self.sum_file(blob, &mut file, self.facts.size, &mut sum, on_file)?;
+            }
+            if sum.matches() {
                 return Ok(true);
             }
         }
@@ -125,13 +123,13 @@ impl Wanted<'_> {
         Ok(false)
     }
 
-    /// Hashes the first `length` bytes of a file; how many there were.
-    fn hash_file(
+    /// Sums the first `length` bytes of a file; how many there were.
+    fn sum_file(
         &self,
         path: &Path,
         file: &mut File,
         length: u64,
-        hash: &mut Sha256,
+        sum: &mut Checksum,
         on_file: OnFile,
     ) -> Result<u64, HubError> {
         let mut piece = vec![0; PIECE_BYTES];
@@ -142,7 +140,7 @@ impl Wanted<'_> {
             match self.io(path, file.read(&mut piece))? {
                 0 => return Ok(done),
                 n => {
-                    hash.update(&piece[..n]);
+                    sum.update(&piece[..n]);
                     done += n as u64;
                 }
             }
@@ -187,7 +185,7 @@ impl Wanted<'_> {
             wanted: self,
             path,
             file: self.io(path, file)?,
-            hash: Sha256::new(),
+            sum: self.facts.checksum(),
             done: 0,
         };
         part.take_up(on_file)?;
@@ -214,10 +212,7 @@ impl Wanted<'_> {
             }
         }
         self.io(path, part.file.sync_all())?;
-        Ok(match self.facts.sha256() {
-            Some(sha256) => same_hash(part.hash, sha256),
-            None => true,
-        })
+        Ok(part.sum.matches())
     }
 }
 
@@ -227,7 +222,7 @@ struct Part<'a> {
     path: &'a Path,
     file: File,
     /// Of the bytes so far.
-    hash: Sha256,
+    sum: Checksum,
     done: u64,
 }
 
@@ -241,12 +236,12 @@ impl Part<'_> {
         }
         self.done =
             self.wanted
-                .hash_file(self.path, &mut self.file, there, &mut self.hash, on_file)?;
+                .sum_file(self.path, &mut self.file, there, &mut self.sum, on_file)?;
         Ok(())
     }
 
     fn start_anew(&mut self) -> Result<(), HubError> {
-        self.hash = Sha256::new();
+        self.sum = self.wanted.facts.checksum();
         self.done = 0;
         if self.wanted.io(self.path, self.file.metadata())?.len() > 0 {
             let emptied = self.file.set_len(0);
@@ -312,7 +307,7 @@ impl Part<'_> {
                 return Err(self.wrong_length(found));
             }
             wanted.io(self.path, self.file.write_all(&piece[..read]))?;
-            self.hash.update(&piece[..read]);
+            self.sum.update(&piece[..read]);
             self.done += read as u64;
             go_on(on_file(Phase::Downloading, self.done))?;
         }
@@ -338,15 +333,6 @@ fn starts_at(response: &ureq::http::Response<ureq::Body>, from: u64, size: u64) 
         .is_some_and(|(start, total)| {
             start.trim().parse() == Ok(from) && (total == "*" || total.parse() == Ok(size))
         })
-}
-
-fn same_hash(hash: Sha256, hex: &str) -> bool {
-    let found: String = hash
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    found.eq_ignore_ascii_case(hex)
 }
 
 /// Puts a folder's new entry on the disk, where the system can do that.

@@ -117,7 +117,7 @@ pub enum HubError {
         found: u64,
     },
     #[error(
-        "{file} arrived damaged, twice (its SHA-256 is not the one that {host} states); nothing was kept: fetch again later"
+        "{file} arrived damaged, twice (its checksum is not the one that {host} states); nothing was kept: fetch again later"
     )]
     Corrupt { file: String, host: String },
 

@@ -14,7 +14,7 @@ use ureq::{
     http::{Response, StatusCode, Uri, header},
 };
 
-use super::{HubError, RepoId};
+use super::{HubError, RepoId, checksum::Checksum};
 
 /// Most redirects that are followed for one request.
 const MOST_REDIRECTS: usize = 10;
@@ -51,10 +51,9 @@ pub(super) struct FileFacts {
 }
 
 impl FileFacts {
-    /// The SHA-256 of the content, where the server states it.
-    pub fn sha256(&self) -> Option<&str> {
-        let is_sha256 = self.etag.len() == 64 && self.etag.bytes().all(|b| b.is_ascii_hexdigit());
-        is_sha256.then_some(self.etag.as_str())
+    /// What the content has to sum up to.
+    pub fn checksum(&self) -> Checksum {
+        Checksum::new(&self.etag, self.size)
     }
 }
 

@@ -11,6 +11,7 @@
 //! `HF_HUB_DISABLE_SYMLINKS`, `XDG_CACHE_HOME`.
 
 mod cache;
+mod checksum;
 mod download;
 mod error;
 mod fetch;

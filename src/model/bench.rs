@@ -13,6 +13,7 @@ use super::{
     device::{ComputeDevice, DeviceKind},
     error::ModelError,
     gpt2::{Gpt2, Logits, Record},
+    precision::Precision,
 };
 
 /// Longest piece of a prompt that goes through the model at once.
@@ -32,7 +33,7 @@ pub enum BenchRecord {
 #[derive(Debug, Clone, Serialize)]
 pub struct BenchResult {
     pub device: String,
-    pub precision: &'static str,
+    pub precision: Precision,
     pub record: BenchRecord,
     pub weight_bytes_per_step: u64,
     pub bare_read_ms: f64,
@@ -100,7 +101,7 @@ pub fn run_bench(
     };
     Ok(BenchResult {
         device: device.name.clone(),
-        precision: "f32",
+        precision: model.precision,
         record,
         weight_bytes_per_step: bytes,
         bare_read_ms,

@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use super::error::ModelError;
+use super::{error::ModelError, precision::Precision};
 
 /// The nonlinearity between `c_fc` and `c_proj`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -189,6 +189,16 @@ impl Gpt2Config {
         let block = 4 * d * d + 4 * d + 2 * d * i + i + d + 4 * d;
         let head = if self.tie_word_embeddings { 0 } else { v * d };
         u64::try_from(v * d + c * d + l * block + 2 * d + head).unwrap_or(u64::MAX)
+    }
+
+    /// Bytes that the weights take in memory: matrices and tables in `precision`, biases and norms in f32.
+    pub fn weight_bytes(&self, precision: Precision) -> u64 {
+        let [d, l, i] = [self.n_embd, self.n_layer, self.n_inner].map(|n| n as u64);
+        // Per block four norm vectors and four biases, `3d + d + i + d` long.
+        let vectors = l.saturating_mul(4 * d + 5 * d + i).saturating_add(2 * d);
+        let rest = self.parameters().saturating_sub(vectors);
+        rest.saturating_mul(precision.bytes())
+            .saturating_add(4 * vectors)
     }
 
     /// Refuse sizes that are zero, too large or do not fit each other, naming the key.

@@ -5,6 +5,7 @@
 //! and one row has few); these loops stream the weights with every thread instead. They hold no
 //! state and know no tensors; `ops` decides when they are used.
 
+use half::{f16, slice::HalfFloatSliceExt};
 use rayon::prelude::*;
 
 use super::config::Activation;
@@ -64,6 +65,48 @@ pub(crate) fn activate(activation: Activation, x: f32) -> f32 {
     }
 }
 
+/// A number that weights are kept in.
+pub(crate) trait Weight: Copy + Send + Sync {
+    /// These weights in f32: themselves, or widened into `buffer`.
+    fn widen<'a>(weights: &'a [Self], buffer: &'a mut Vec<f32>) -> &'a [f32];
+}
+
+impl Weight for f32 {
+    #[inline(always)]
+    fn widen<'a>(weights: &'a [Self], _: &'a mut Vec<f32>) -> &'a [f32] {
+        weights
+    }
+}
+
+impl Weight for f16 {
+    #[inline(always)]
+    fn widen<'a>(weights: &'a [Self], buffer: &'a mut Vec<f32>) -> &'a [f32] {
+        buffer.resize(weights.len(), 0.0);
+        weights.convert_to_f32_slice(buffer);
+        buffer
+    }
+}
+
+/// f16 numbers as f32, by all threads.
+pub(crate) fn widened(values: &[f16]) -> Vec<f32> {
+    const CHUNK: usize = 1 << 16;
+    let mut out = vec![0.0; values.len()];
+    out.par_chunks_mut(CHUNK)
+        .zip(values.par_chunks(CHUNK))
+        .for_each(|(out, values)| values.convert_to_f32_slice(out));
+    out
+}
+
+/// How many rows go in and how many numbers of each come out.
+#[derive(Clone, Copy)]
+pub(crate) struct LinearShape {
+    pub rows: usize,
+    pub outputs: usize,
+}
+
+/// Weight rows that stay in the cache while all rows of `x` pass over them.
+const GROUP: usize = 4;
+
 /// `x · weightᵀ + bias`, then `activation`.
 ///
 /// # Shapes
@@ -71,11 +114,10 @@ pub(crate) fn activate(activation: Activation, x: f32) -> f32 {
 /// - `weight`: `[outputs, inputs]`
 /// - `bias`: `[outputs]`
 /// - output: `[rows, outputs]`
-pub(crate) fn linear(
+pub(crate) fn linear<W: Weight>(
     x: &[f32],
-    rows: usize,
-    weight: &[f32],
-    outputs: usize,
+    weight: &[W],
+    LinearShape { rows, outputs }: LinearShape,
     bias: Option<&[f32]>,
     activation: Option<Activation>,
 ) -> Vec<f32> {
@@ -83,7 +125,7 @@ pub(crate) fn linear(
     // A few pieces a thread: even when another program takes a core for a while, none waits long.
     let piece = outputs
         .div_ceil(4 * rayon::current_num_threads())
-        .next_multiple_of(4)
+        .next_multiple_of(GROUP)
         .max(16);
     // [outputs / piece][rows][piece]: every thread writes its own stretch.
     let mut pieces = vec![0.0; rows * outputs];
@@ -91,18 +133,13 @@ pub(crate) fn linear(
         .par_chunks_mut(rows * piece)
         .zip(weight.par_chunks(piece * inputs))
         .enumerate()
-        .for_each(|(index, (out, weight))| {
+        .for_each_init(Vec::new, |buffer, (index, (out, weight))| {
             let width = out.len() / rows;
-            if rows == 1 {
-                dot_rows(x, weight, out);
-            } else {
-                // Four weight rows stay in the cache while all rows of x pass over them.
-                for first in (0..width).step_by(4) {
-                    let last = width.min(first + 4);
-                    let weight = &weight[first * inputs..last * inputs];
-                    for (x, out) in x.chunks_exact(inputs).zip(out.chunks_exact_mut(width)) {
-                        dot_rows(x, weight, &mut out[first..last]);
-                    }
+            for (group, weight) in weight.chunks(GROUP * inputs).enumerate() {
+                let weight = W::widen(weight, buffer);
+                let columns = GROUP * group..width.min(GROUP * (group + 1));
+                for (x, out) in x.chunks_exact(inputs).zip(out.chunks_exact_mut(width)) {
+                    dot_rows(x, weight, &mut out[columns.clone()]);
                 }
             }
             for out in out.chunks_exact_mut(width) {

@@ -17,7 +17,7 @@ use burn::tensor::{
     wgpu::{WgpuBackend, WgpuSetup},
 };
 
-use super::error::ModelError;
+use super::{error::ModelError, precision::Precision};
 
 /// What the user asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
@@ -93,6 +93,14 @@ impl ComputeDevice {
             DeviceChoice::Cpu => Ok(Self::flex()),
             DeviceChoice::Gpu => Self::gpu(true),
             DeviceChoice::Auto => Ok(Self::auto()),
+        }
+    }
+
+    /// Whether the device keeps weights in `precision`. The CPU keeps any; a GPU has f16 or not.
+    pub fn has(&self, precision: Precision) -> bool {
+        match (self.kind, precision) {
+            (DeviceKind::Cpu, _) | (_, Precision::F32) => true,
+            (DeviceKind::Gpu, Precision::F16) => self.burn.supports_dtype(precision.dtype()),
         }
     }
 

@@ -10,6 +10,8 @@ use std::path::PathBuf;
 pub enum ModelError {
     #[error("{} does not exist; choose a folder that holds config.json and model.safetensors", .0.display())]
     NoFolder(PathBuf),
+    #[error("{} is no file of a model; choose the folder that holds config.json and the weights, or one of these", .0.display())]
+    NoModelFile(PathBuf),
     #[error("{} holds no GPT-2: config.json and the weights (model.safetensors or pytorch_model.bin) are both missing; choose a folder in Hugging Face layout", .0.display())]
     NoModel(PathBuf),
     #[error(
@@ -88,7 +90,10 @@ pub enum ModelError {
         name: String,
         other: String,
     },
-    #[error("{file} holds the tensor {name}, which a GPT-2 with this config.json does not have")]
+    #[error(
+        "{file} holds the tensor {name}, which a GPT-2 with this config.json does not have; \
+         allow unknown tensors (--allow-unknown-tensors) to load the model without it"
+    )]
     UnknownTensor { file: String, name: String },
     #[error("{file} holds the tensor {name} twice, with and without the transformer. prefix")]
     DuplicateTensor { file: String, name: String },
@@ -111,6 +116,15 @@ pub enum ModelError {
         dtype: String,
     },
 
+    #[error(
+        "{file}: the tensor {name} holds {value}, which is beyond the range of f16 (65,504); load the model in f32"
+    )]
+    BeyondF16 {
+        file: String,
+        name: String,
+        value: f32,
+    },
+
     #[error("{index}: {problem}")]
     Index {
         index: &'static str,
@@ -130,6 +144,8 @@ pub enum ModelError {
 
     #[error("no GPU found: {0}; choose the CPU")]
     NoAdapter(String),
+    #[error("{device} does not compute with f16; load the model in f32")]
+    NoF16 { device: String },
     #[error("the GPU {name} cannot be used: {problem}; choose the CPU")]
     Adapter { name: String, problem: String },
     #[error(

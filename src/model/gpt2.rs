@@ -14,6 +14,7 @@ use super::{
     kv_cache::KvCache,
     layers::{BlockContext, Network},
     ops::{self, Attended},
+    precision::Precision,
 };
 
 /// Which rows of logits a pass returns.
@@ -77,6 +78,7 @@ pub struct Gpt2 {
     pub config: Gpt2Config,
     /// What was done to make the files fit, one sentence each; empty for most models.
     pub notes: Vec<String>,
+    pub precision: Precision,
     pub(crate) network: Network,
     pub(crate) device: Device,
     /// Largest tensor a kernel of the device may bind.
@@ -100,9 +102,10 @@ impl Gpt2 {
         ]
         .map(|n| n as u64);
         let norm = 2 * d;
-        let block = 2 * norm + (3 * d * d + 3 * d) + (d * d + d) + (d * i + i) + (i * d + d);
-        let bias = self.network.lm_head_bias.as_ref().map_or(0, |_| v);
-        4 * (l * block + norm + v * d + bias + 2 * d)
+        let matrices = l * (4 * d * d + 2 * d * i) + v * d + 2 * d;
+        let biases = l * (3 * d + d + i + d);
+        let head_bias = self.network.lm_head_bias.as_ref().map_or(0, |_| v);
+        self.precision.bytes() * matrices + 4 * (l * 2 * norm + norm + biases + head_bias)
     }
 
     /// Append `ids` to the sequence in `cache` and compute what `record` asks for.
@@ -123,6 +126,7 @@ impl Gpt2 {
 
         let mask = self.mask(past, rows);
         let positions = self.network.wpe.val().slice(s![past..past + rows, ..]);
+        let positions = ops::widened(positions);
         let mut x = self.network.wte.rows(ids) + positions; // [rows, n_embd]
         let mut streams = Vec::new();
         let mut attended = Vec::new();

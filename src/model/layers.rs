@@ -22,7 +22,7 @@ pub(crate) struct ShardedTable {
 }
 
 impl ShardedTable {
-    /// The rows `ids`, in order. Ids must be inside the table.
+    /// The rows `ids` in f32, in order. Ids must be inside the table.
     ///
     /// # Shapes
     /// - output: `[ids.len(), n_embd]`
@@ -33,7 +33,7 @@ impl ShardedTable {
             let count = local.len();
             let indices =
                 Tensor::<1, Int>::from_data(TensorData::new(local, [count]), &table.device());
-            table.select(0, indices)
+            ops::widened(table.select(0, indices))
         };
         // Which ids each shard holds, and where they go in the output.
         let mut found: Vec<(usize, Vec<i32>, Vec<usize>)> = Vec::new();

@@ -9,6 +9,7 @@ use burn::{
     module::{Param, ParamId},
     tensor::{Device, Tensor, TensorData},
 };
+use half::{f16, slice::HalfFloatSliceExt};
 use rayon::prelude::*;
 
 use super::{
@@ -17,22 +18,51 @@ use super::{
     error::ModelError,
     gpt2::Gpt2,
     layers::{Attention, Block, Conv1d, LayerNorm, Mlp, Network, ShardedTable},
+    precision::{Precision, WeightOptions},
     random_weights::random_values,
-    source::{BUILT_IN_WEIGHTS, ModelSource, folder_config, model_folder, source_config},
+    source::{
+        BUILT_IN_WEIGHTS, ModelSource, check_picked, folder_config, model_folder, source_config,
+    },
     survey::{fit_vocabulary, survey},
     tensor_files::TensorFiles,
 };
 
 impl Gpt2 {
-    /// Load a model onto a device.
+    /// As [`Self::load_with`], in f32 and with no unknown tensor allowed.
     ///
-    /// `progress` hears how many bytes of weights have been read of how many, and may break off.
-    /// Memory stays at the weights and one tensor.
+    /// # Errors
+    /// As [`Self::load_with`].
     pub fn load(
         source: &ModelSource,
         device: &ComputeDevice,
         progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<Self, ModelError> {
+        Self::load_with(source, device, WeightOptions::default(), progress)
+    }
+
+    /// Load a model onto a device.
+    ///
+    /// `progress` hears how many bytes of weights have been read of how many, and may break off.
+    /// Memory stays at the weights and one tensor in f32.
+    ///
+    /// # Errors
+    /// Where the source holds no GPT-2 that can be read, the device cannot take it or lacks the
+    /// precision, or `progress` breaks.
+    pub fn load_with(
+        source: &ModelSource,
+        device: &ComputeDevice,
+        options: WeightOptions,
+        progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
+    ) -> Result<Self, ModelError> {
+        let WeightOptions {
+            precision,
+            allow_unknown_tensors,
+        } = options;
+        if !device.has(precision) {
+            return Err(ModelError::NoF16 {
+                device: device.name.clone(),
+            });
+        }
         let mut notes = Vec::new();
         let (config, weights) = match source {
             ModelSource::BuiltIn => {
@@ -40,6 +70,7 @@ impl Gpt2 {
                 (source_config(source)?, Weights::Files(files))
             }
             ModelSource::Folder(path) => {
+                check_picked(path)?;
                 let folder = model_folder(path);
                 let (mut config, note) = folder_config(&folder)?;
                 notes.extend(note);
@@ -66,15 +97,21 @@ impl Gpt2 {
             weights,
             config: &config,
             device: &device.burn,
+            precision,
             // Decoding on the CPU streams weights row by row, so outputs become rows in memory.
             transpose: device.kind == DeviceKind::Cpu,
             linear: false,
-            table_bytes: device.max_storage_binding_bytes,
+            table_bytes: match precision {
+                Precision::F32 => device.max_storage_binding_bytes,
+                // A shard is widened to f32 whole when many rows go through it.
+                Precision::F16 => device.max_storage_binding_bytes.min(WIDENED_BYTES),
+            },
             done: 0,
             total: 0,
             progress,
         };
-        let own_head = loader.survey()?;
+        let (own_head, unknown) = loader.survey(allow_unknown_tensors)?;
+        notes.extend(ignored(&unknown));
         if loader.linear {
             notes.push("the matrices lie as [out, in] and were transposed".into());
         }
@@ -82,10 +119,32 @@ impl Gpt2 {
         Ok(Self {
             config,
             notes,
+            precision,
             network,
             device: device.burn.clone(),
             binding_limit: device.max_storage_binding_bytes,
         })
+    }
+}
+
+/// Largest shard of a table in f16, in bytes of f32: what is widened at once.
+const WIDENED_BYTES: u64 = 32 << 20;
+
+/// Weights that one thread rounds at once.
+const CHUNK: usize = 1 << 16;
+
+/// Which tensors were left out, the first few by name.
+fn ignored(unknown: &[String]) -> Option<String> {
+    const NAMED: usize = 3;
+    let named = unknown.get(..NAMED).unwrap_or(unknown).join(", ");
+    match unknown.len() {
+        0 => None,
+        1 => Some(format!("the unknown tensor {named} was not read")),
+        n if n <= NAMED => Some(format!("the unknown tensors {named} were not read")),
+        n => Some(format!(
+            "{n} unknown tensors were not read: {named} and {} more",
+            n - NAMED
+        )),
     }
 }
 
@@ -125,6 +184,7 @@ struct Loader<'a> {
     weights: Weights,
     config: &'a Gpt2Config,
     device: &'a Device,
+    precision: Precision,
     transpose: bool,
     /// The file's matrices are `[out, in]`, as `torch.nn.Linear` has them.
     linear: bool,
@@ -136,16 +196,16 @@ struct Loader<'a> {
 
 impl Loader<'_> {
     /// Check every tensor of the files against the config before reading any. Returns whether the
-    /// model has a head of its own.
-    fn survey(&mut self) -> Result<bool, ModelError> {
+    /// model has a head of its own, and the tensors that are left out.
+    fn survey(&mut self, allow_unknown: bool) -> Result<(bool, Vec<String>), ModelError> {
         let Weights::Files(files) = &self.weights else {
             self.total = 4 * self.config.parameters();
-            return Ok(!self.config.tie_word_embeddings);
+            return Ok((!self.config.tie_word_embeddings, Vec::new()));
         };
-        let survey = survey(files, self.config)?;
+        let survey = survey(files, self.config, allow_unknown)?;
         self.total = survey.bytes;
         self.linear = survey.linear;
-        Ok(survey.own_head)
+        Ok((survey.own_head, survey.unknown))
     }
 
     fn network(&mut self, own_head: bool) -> Result<Network, ModelError> {
@@ -157,7 +217,7 @@ impl Loader<'_> {
         } = *self.config;
         let wte = self.table("wte.weight", vocab_size, n_embd)?;
         let wpe = self.values("wpe.weight", 0, n_ctx * n_embd)?;
-        let wpe = self.tensor(wpe, [n_ctx, n_embd]);
+        let wpe = self.matrix("wpe.weight", wpe, [n_ctx, n_embd])?;
         let h = (0..self.config.n_layer)
             .map(|layer| self.block(layer))
             .collect::<Result<_, _>>()?;
@@ -216,7 +276,8 @@ impl Loader<'_> {
     }
 
     fn conv1d(&mut self, name: &str, inputs: usize, outputs: usize) -> Result<Conv1d, ModelError> {
-        let weight = self.values(&format!("{name}.weight"), 0, inputs * outputs)?;
+        let full_name = format!("{name}.weight");
+        let weight = self.values(&full_name, 0, inputs * outputs)?;
         let bias = self.values(&format!("{name}.bias"), 0, outputs)?;
         let weight = if self.linear == self.transpose {
             weight
@@ -226,12 +287,10 @@ impl Loader<'_> {
             transposed(&weight, inputs, outputs)
         };
         let weight = if self.transpose {
-            let by_output = weight;
-            let data = TensorData::new(by_output, [outputs, inputs]);
-            let tensor = Tensor::<2>::from_data(data, self.device).transpose();
-            Param::initialized(ParamId::new(), tensor)
+            let by_output = self.matrix(&full_name, weight, [outputs, inputs])?;
+            Param::initialized(ParamId::new(), by_output.val().transpose())
         } else {
-            self.tensor(weight, [inputs, outputs])
+            self.matrix(&full_name, weight, [inputs, outputs])?
         };
         Ok(Conv1d {
             weight,
@@ -247,7 +306,7 @@ impl Loader<'_> {
         for first in (0..rows).step_by(shard_rows) {
             let count = shard_rows.min(rows - first);
             let values = self.values(name, first * width, count * width)?;
-            weight.push(self.tensor(values, [count, width]));
+            weight.push(self.matrix(name, values, [count, width])?);
         }
         Ok(ShardedTable { weight })
     }
@@ -274,6 +333,43 @@ impl Loader<'_> {
             }
         }
         Ok(true)
+    }
+
+    /// A tensor of two axes, in the chosen precision.
+    fn matrix(
+        &self,
+        name: &str,
+        values: Vec<f32>,
+        shape: [usize; 2],
+    ) -> Result<Param<Tensor<2>>, ModelError> {
+        if self.precision == Precision::F32 {
+            return Ok(self.tensor(values, shape));
+        }
+        let mut halves = vec![f16::ZERO; values.len()];
+        let overflow = values
+            .par_chunks(CHUNK)
+            .zip(halves.par_chunks_mut(CHUNK))
+            .find_map_any(|(values, halves)| {
+                halves.convert_from_f32_slice(values);
+                let lost = |(value, half): (&f32, &f16)| {
+                    (value.is_finite() && !half.is_finite()).then_some(*value)
+                };
+                values.iter().zip(&*halves).find_map(lost)
+            });
+        if let Some(value) = overflow {
+            let file = match &self.weights {
+                Weights::Files(files) => files.file_of(name),
+                Weights::Random { .. } => "the random model".to_owned(),
+            };
+            return Err(ModelError::BeyondF16 {
+                file,
+                name: name.into(),
+                value,
+            });
+        }
+        let data = TensorData::new(halves, shape);
+        let tensor = Tensor::from_data(data, (self.device, self.precision.dtype()));
+        Ok(Param::initialized(ParamId::new(), tensor))
     }
 
     fn tensor<const D: usize>(&self, values: Vec<f32>, shape: [usize; D]) -> Param<Tensor<D>> {

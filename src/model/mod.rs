@@ -17,6 +17,7 @@ mod layers;
 mod load;
 mod ops;
 mod pickle;
+mod precision;
 mod pytorch_file;
 mod random_weights;
 mod safetensors_header;
@@ -31,8 +32,10 @@ pub use device::{ComputeDevice, DeviceChoice, DeviceKind, leave_the_window_a_cor
 pub use error::ModelError;
 pub use gpt2::{Gpt2, LayerAttention, Logits, Pass, Record};
 pub use kv_cache::KvCache;
+pub use precision::{Precision, WeightOptions};
 pub use self_check::{CheckRow, Outcome, self_check, self_check_loaded};
 pub(crate) use source::model_folder;
 pub use source::{
-    ModelSource, TokenizerFiles, built_in_tokenizer_json, folder_tokenizer_files, source_config,
+    LoadRequest, ModelSource, TokenizerFiles, built_in_tokenizer_json, folder_tokenizer_files,
+    source_config,
 };

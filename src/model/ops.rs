@@ -6,12 +6,13 @@
 
 use burn::{
     backend::{Flex, flex::FlexTensor},
-    tensor::{Bool, Tensor, TensorData, activation, s},
+    tensor::{Bool, DType, FloatDType, Tensor, TensorData, activation, s},
 };
+use half::f16;
 
 use super::{
     config::Activation,
-    cpu_kernels::{self, AttendInput},
+    cpu_kernels::{self, AttendInput, LinearShape},
 };
 
 /// More rows than this are a prefill, where `gemm` is faster than streaming the weights per row.
@@ -25,7 +26,7 @@ const MASKED: f32 = -1e30;
 ///
 /// # Shapes
 /// - `x`: `[rows, inputs]`
-/// - `weight`: `[inputs, outputs]`; fast on the CPU when it is a transposed view
+/// - `weight`: `[inputs, outputs]`, f32 or f16; fast on the CPU when it is a transposed view
 /// - `bias`: `[outputs]`
 /// - output: `[rows, outputs]`
 pub(crate) fn linear(
@@ -43,7 +44,7 @@ pub(crate) fn linear(
         // The erf variant is left to burn.
         Some(y) => (y, activation.filter(|a| *a == Activation::GeluErf)),
         None => {
-            let y = x.matmul(weight);
+            let y = x.matmul(widened(weight));
             let y = match bias {
                 Some(bias) => y + bias.unsqueeze(),
                 None => y,
@@ -71,23 +72,55 @@ fn flex_linear(
         return None;
     }
     let start = weight.layout().start_offset();
-    let weight = weight
-        .storage::<f32>()
-        .get(start..start + inputs * outputs)?;
+    let range = start..start + inputs * outputs;
     let x = flex_tensor(x.clone())?.to_contiguous();
     let bias = match bias {
         Some(bias) => Some(flex_tensor(bias.clone())?.to_contiguous()),
         None => None,
     };
-    let out = cpu_kernels::linear(
-        x.as_slice()?,
-        rows,
-        weight,
-        outputs,
-        bias.as_ref().and_then(FlexTensor::as_slice),
-        activation.filter(|a| *a != Activation::GeluErf),
-    );
+    let shape = LinearShape { rows, outputs };
+    let (x, bias) = (x.as_slice()?, bias.as_ref().and_then(FlexTensor::as_slice));
+    let activation = activation.filter(|a| *a != Activation::GeluErf);
+    let out = match weight.dtype() {
+        DType::F16 => {
+            let weight = weight.storage::<f16>().get(range)?;
+            cpu_kernels::linear(x, weight, shape, bias, activation)
+        }
+        _ => {
+            let weight = weight.storage::<f32>().get(range)?;
+            cpu_kernels::linear(x, weight, shape, bias, activation)
+        }
+    };
     Some(from_vec(out, [rows, outputs]))
+}
+
+/// The same numbers in f32.
+///
+/// A transposed view is widened in the order of memory, and stays one.
+pub(crate) fn widened(x: Tensor<2>) -> Tensor<2> {
+    if x.dtype() == DType::F32 {
+        return x;
+    }
+    match flex_widened(&x) {
+        Some(x) => x,
+        None => x.cast(FloatDType::F32),
+    }
+}
+
+/// burn-flex 0.22.1 casts on one thread, and makes a view contiguous first.
+fn flex_widened(x: &Tensor<2>) -> Option<Tensor<2>> {
+    let [rows, columns] = x.dims();
+    let flex = flex_tensor(x.clone())?;
+    let is_view = flex.layout().strides() == [1, rows as isize] && rows > 1;
+    let flex = if is_view { flex } else { flex.to_contiguous() };
+    let start = flex.layout().start_offset();
+    let halves = flex.storage::<f16>().get(start..start + rows * columns)?;
+    let values = cpu_kernels::widened(halves);
+    Some(if is_view {
+        from_vec(values, [columns, rows]).transpose()
+    } else {
+        from_vec(values, [rows, columns])
+    })
 }
 
 /// # Shapes

@@ -11,8 +11,9 @@ use super::{
     tensor_files::{Layout, Placed},
 };
 
-/// Headers list a few hundred tensors; the format itself allows 100 MB.
-const MAX_HEADER: u64 = 100_000_000;
+/// A header takes some 100 bytes for each of a few hundred tensors. The format itself allows 100 MB, which would take
+/// several times that in memory.
+const MAX_HEADER: u64 = 8 << 20;
 
 /// Read the header of the file `name` at `path`, which has `length` bytes.
 ///

@@ -6,11 +6,12 @@
 use std::{fmt, ops::ControlFlow};
 
 use super::{
-    device::{ComputeDevice, DeviceKind},
+    device::{ComputeDevice, DeviceChoice, DeviceKind},
     error::ModelError,
     gpt2::{Gpt2, Logits, Pass, Record},
     known_answer::known_answer,
-    source::ModelSource,
+    precision::WeightOptions,
+    source::{LoadRequest, ModelSource},
 };
 
 /// Tokens compared: more than the CPU treats as a few rows, so that its two ways of multiplying are
@@ -49,12 +50,18 @@ pub struct CheckRow {
 
 /// Compare what the devices of this machine compute for `source`.
 ///
-/// Without an adapter the GPU rows are skipped, which is not a failure.
-pub fn self_check(source: &ModelSource) -> Vec<CheckRow> {
+/// Where the CPU is asked for, that is all that is compared. Without an adapter, or without f16 on it where the
+/// weights are in f16, the GPU rows are skipped, which is not a failure.
+pub fn self_check(request: &LoadRequest) -> Vec<CheckRow> {
+    let LoadRequest {
+        source,
+        device,
+        weights,
+    } = request;
     let cached = |device: &str| format!("{device}: cached equals uncached");
     let mut rows = Vec::new();
     let go_on = &mut |_, _| ControlFlow::Continue(());
-    let computed = Gpt2::load(source, &ComputeDevice::flex(), go_on)
+    let computed = Gpt2::load_with(source, &ComputeDevice::flex(), *weights, go_on)
         .and_then(|model| Ok((Numbers::of(&model)?, known_row(&model, source))));
     let (cpu, known) = match computed {
         Ok(computed) => computed,
@@ -66,15 +73,25 @@ pub fn self_check(source: &ModelSource) -> Vec<CheckRow> {
     rows.extend(known);
     rows.push(cpu.compare_cached(cached("CPU")));
 
+    if *device == DeviceChoice::Cpu {
+        return rows;
+    }
     let equal = "GPU equals CPU".to_owned();
+    let skipped = |why: &str| {
+        [equal.clone(), cached("GPU")].map(|name| CheckRow {
+            name,
+            detail: format!("skipped: {why}"),
+            outcome: Outcome::Skipped,
+        })
+    };
     let gpu = match ComputeDevice::gpu(true) {
-        Ok(device) => device,
+        Ok(device) if device.has(weights.precision) => device,
+        Ok(device) => {
+            rows.extend(skipped(&format!("{} has no f16", device.name)));
+            return rows;
+        }
         Err(ModelError::NoAdapter(_)) => {
-            rows.extend([equal, cached("GPU")].map(|name| CheckRow {
-                name,
-                detail: "skipped: no adapter".into(),
-                outcome: Outcome::Skipped,
-            }));
+            rows.extend(skipped("no adapter"));
             return rows;
         }
         Err(error) => {
@@ -82,7 +99,7 @@ pub fn self_check(source: &ModelSource) -> Vec<CheckRow> {
             return rows;
         }
     };
-    match Numbers::compute(source, &gpu) {
+    match Numbers::compute(source, &gpu, *weights) {
         Ok(numbers) => {
             let difference = Difference::between(&cpu.uncached, &numbers.uncached, 0);
             let mut row = difference.row(equal);
@@ -102,6 +119,7 @@ pub fn self_check_loaded(
     model: &Gpt2,
     device: &ComputeDevice,
     source: &ModelSource,
+    weights: WeightOptions,
 ) -> Vec<CheckRow> {
     let name = match device.kind {
         DeviceKind::Cpu => "CPU",
@@ -115,10 +133,12 @@ pub fn self_check_loaded(
     let mut rows = vec![numbers.compare_cached(cached)];
     if device.kind == DeviceKind::Gpu {
         let equal = "GPU equals CPU".to_owned();
-        rows.push(match Numbers::compute(source, &ComputeDevice::flex()) {
-            Ok(cpu) => Difference::between(&cpu.uncached, &numbers.uncached, 0).row(equal),
-            Err(error) => failed(equal, &error),
-        });
+        rows.push(
+            match Numbers::compute(source, &ComputeDevice::flex(), weights) {
+                Ok(cpu) => Difference::between(&cpu.uncached, &numbers.uncached, 0).row(equal),
+                Err(error) => failed(equal, &error),
+            },
+        );
     }
     rows
 }
@@ -146,8 +166,12 @@ struct Numbers {
 }
 
 impl Numbers {
-    fn compute(source: &ModelSource, device: &ComputeDevice) -> Result<Self, ModelError> {
-        Self::of(&Gpt2::load(source, device, &mut |_, _| {
+    fn compute(
+        source: &ModelSource,
+        device: &ComputeDevice,
+        weights: WeightOptions,
+    ) -> Result<Self, ModelError> {
+        Self::of(&Gpt2::load_with(source, device, weights, &mut |_, _| {
             ControlFlow::Continue(())
         })?)
     }

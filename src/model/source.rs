@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::{
-    config::Gpt2Config, error::ModelError, infer_config::infer_config, tensor_files::TensorFiles,
+    config::Gpt2Config, device::DeviceChoice, error::ModelError, infer_config::infer_config,
+    precision::WeightOptions, tensor_files::TensorFiles,
 };
 
 const BUILT_IN_CONFIG: &str = include_str!("../../assets/storyteller/config.json");
@@ -25,6 +26,25 @@ pub enum ModelSource {
     Folder(PathBuf),
     /// Random weights of a given size and seed, for measuring.
     Random(Gpt2Config, u64),
+}
+
+/// A model to load, where to compute with it, and how its weights are kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadRequest {
+    pub source: ModelSource,
+    pub device: DeviceChoice,
+    pub weights: WeightOptions,
+}
+
+impl LoadRequest {
+    /// In f32, and with no unknown tensor allowed.
+    pub fn new(source: ModelSource, device: DeviceChoice) -> Self {
+        Self {
+            source,
+            device,
+            weights: WeightOptions::default(),
+        }
+    }
 }
 
 /// The tokenizer of the built-in model.
@@ -107,6 +127,19 @@ pub(super) fn named_tokens(folder: &Path) -> Option<usize> {
     usize::try_from(largest?.checked_add(1)?).ok()
 }
 
+/// Refuse a picked file that no model consists of: whatever lies beside it was not meant.
+pub(super) fn check_picked(path: &Path) -> Result<(), ModelError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let belongs = name == "merges.txt"
+        || [".safetensors", ".bin", ".json"]
+            .iter()
+            .any(|end| name.ends_with(end));
+    if path.is_file() && !belongs {
+        return Err(ModelError::NoModelFile(path.into()));
+    }
+    Ok(())
+}
+
 /// The folder that is meant by a path: itself, the one that a picked file lies in, or the
 /// snapshot of a repository in the Hugging Face cache.
 pub(crate) fn model_folder(path: &Path) -> PathBuf {
@@ -144,7 +177,10 @@ pub(crate) fn model_folder(path: &Path) -> PathBuf {
 pub fn source_config(source: &ModelSource) -> Result<Gpt2Config, ModelError> {
     match source {
         ModelSource::BuiltIn => Gpt2Config::from_json(BUILT_IN_CONFIG),
-        ModelSource::Folder(folder) => Ok(folder_config(&model_folder(folder))?.0),
+        ModelSource::Folder(path) => {
+            check_picked(path)?;
+            Ok(folder_config(&model_folder(path))?.0)
+        }
         ModelSource::Random(config, _) => config.validate().map(|()| config.clone()),
     }
 }

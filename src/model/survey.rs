@@ -11,6 +11,8 @@ use super::{
 
 /// What the files turned out to be.
 pub(super) struct Survey {
+    /// Tensors that a GPT-2 does not have and that the user allows: they are not read.
+    pub unknown: Vec<String>,
     /// Bytes of the weights that will be read.
     pub bytes: u64,
     /// The matrices lie as `[out, in]`, as `torch.nn.Linear` has them.
@@ -22,15 +24,22 @@ pub(super) struct Survey {
 /// Check every tensor of the files against the config.
 ///
 /// # Errors
-/// The first tensor that is unknown, missing or of the wrong shape or type.
-pub(super) fn survey(files: &TensorFiles, config: &Gpt2Config) -> Result<Survey, ModelError> {
+/// The first tensor that is unknown, unless that is allowed, missing or of the wrong shape or type.
+pub(super) fn survey(
+    files: &TensorFiles,
+    config: &Gpt2Config,
+    allow_unknown: bool,
+) -> Result<Survey, ModelError> {
+    let mut unknown = Vec::new();
     let wanted = tensor_list(config);
     let known: HashSet<&str> = wanted.iter().map(|(name, _)| name.as_str()).collect();
     for name in files.names() {
         let known = known.contains(name)
             || matches!(name, "lm_head.weight" | "lm_head.bias")
             || is_mask(name, config.n_layer);
-        if !known {
+        if !known && allow_unknown {
+            unknown.push(name.to_owned());
+        } else if !known {
             return Err(ModelError::UnknownTensor {
                 file: files.file_of(name),
                 name: name.into(),
@@ -61,6 +70,7 @@ pub(super) fn survey(files: &TensorFiles, config: &Gpt2Config) -> Result<Survey,
         bytes += check_table(files, "lm_head.bias", &head_shape[..1])?;
     }
     Ok(Survey {
+        unknown,
         bytes,
         linear,
         own_head,

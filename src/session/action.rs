@@ -3,11 +3,7 @@
 use std::sync::Arc;
 
 use super::{Condition, NodeId};
-use crate::{
-    model::{DeviceChoice, ModelSource},
-    sampling::SamplingSettings,
-    worker::Pace,
-};
+use crate::{model::LoadRequest, sampling::SamplingSettings, worker::Pace};
 
 /// A wish of the user. Panels only collect actions; [`super::Session::apply`] carries them out in one place.
 #[derive(Clone, Debug)]
@@ -51,10 +47,7 @@ pub enum Action {
     SetPace(Pace),
     Undo,
     Redo,
-    LoadModel {
-        source: ModelSource,
-        device: DeviceChoice,
-    },
+    LoadModel(LoadRequest),
     CancelLoad,
     SelfCheck,
     /// The layer that the attention panel shows: the last to be let go for memory.

@@ -8,7 +8,7 @@ use super::{
     tree::{NewNode, NodeId},
 };
 use crate::{
-    model::ModelSource,
+    model::LoadRequest,
     sampling::SamplingSettings,
     worker::{Command, Pace, RunRequest, StopReason},
 };
@@ -45,7 +45,7 @@ impl Session {
             Action::SetPace(pace) => self.set_pace(pace),
             Action::Undo => self.undo(),
             Action::Redo => self.redo(),
-            Action::LoadModel { source, device } => self.load_model(source, device),
+            Action::LoadModel(request) => self.load_model(request),
             Action::CancelLoad => self
                 .loading
                 .is_some()
@@ -59,7 +59,7 @@ impl Session {
             }
             Action::Recompute => self.recompute(),
             Action::DismissNotice => {
-                self.notice = None;
+                (self.notice, self.offer) = (None, None);
                 Vec::new()
             }
         }
@@ -158,9 +158,12 @@ impl Session {
         head
     }
 
-    /// After an edit the selection moves to the last step still valid; while it follows, to the open step.
+    /// After an edit the selection moves to the last step still valid; while it follows, or where none is, to the open
+    /// step.
     pub(super) fn select_after_edit(&mut self, kept: usize) {
         self.what_if = false;
+        // Step 0 has nothing before it to be predicted from.
+        self.follow |= kept == 0;
         if self.follow {
             self.selected = self.path.len();
         } else {
@@ -182,8 +185,7 @@ impl Session {
         };
         let ids = tokenizer.encode(&self.layout.text);
         if ids == self.ids {
-            self.notice =
-                Some("Tokenising the whole text afresh gives the same tokens.".to_owned());
+            self.say("Tokenising the whole text afresh gives the same tokens.");
             return Vec::new();
         }
         let mut commands = self.leave_run();
@@ -258,16 +260,17 @@ impl Session {
 
     pub(super) fn start(&mut self, budget: usize, now: f64, change: Change) -> Vec<Command> {
         if self.model.is_none() {
-            self.notice = Some("No model is loaded. Choose one from the model menu.".to_owned());
+            self.say("No model is loaded. Choose one from the model menu.");
             return Vec::new();
         }
         if self.is_too_long() {
-            self.notice = Some(format!(
+            self.say(format!(
                 "The text has {} tokens and the model's context holds {}: shorten it, or use its last {} tokens.",
                 self.context_len(),
                 self.n_ctx(),
                 self.truncated_len()
             ));
+            self.notice_is_of_length = true;
             return Vec::new();
         }
         if self.path.is_empty() && !self.begin_with_end_of_text() {
@@ -319,8 +322,9 @@ impl Session {
             return false;
         };
         let Some(token) = info.end_of_text else {
-            self.notice =
-                Some("An empty text cannot be continued: this model has no end-of-text token to start from. Type something.".to_owned());
+            self.say(
+                "An empty text cannot be continued: this model has no end-of-text token to start from. Type something.",
+            );
             return false;
         };
         let head = self.tree.child(
@@ -513,22 +517,19 @@ impl Session {
 
     // ---- models --------------------------------------------------------------------------------------------------
 
-    fn load_model(
-        &mut self,
-        source: ModelSource,
-        device: crate::model::DeviceChoice,
-    ) -> Vec<Command> {
+    fn load_model(&mut self, request: LoadRequest) -> Vec<Command> {
         let mut commands = self.leave_run();
         if self.loading.is_some() {
             commands.push(Command::CancelLoad);
         }
         self.loading = Some(Loading {
-            name: source.name(),
+            name: request.source.name(),
+            request: request.clone(),
             done_bytes: 0,
             total_bytes: 0,
             run_queued: false,
         });
-        commands.push(Command::Load { source, device });
+        commands.push(Command::Load(request));
         commands
     }
 

@@ -225,7 +225,7 @@ impl Session {
             .rev()
             .max_by_key(|path| common(path, &self.path));
         let Some(&next) = nearest.as_ref().and_then(|path| path.last()) else {
-            self.notice = Some("The only branch cannot be deleted.".to_owned());
+            self.say("The only branch cannot be deleted.");
             return commands;
         };
         commands.extend(self.leave_run());

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::{
-    Activity, Change, Draw, Loading, Origin, Prefill, Session,
+    Activity, Change, Draw, Origin, Prefill, Session,
     tree::{NewNode, NodeId, RunMark},
 };
 use crate::{
+    model::LoadRequest,
     prediction::{Phase, Prediction},
     sampling::{Choice, SamplingSettings},
     worker::{Command, Event, ModelInfo, StopReason},
@@ -21,25 +22,31 @@ impl Session {
                 done_bytes,
                 total_bytes,
             } => {
-                let run_queued = self
-                    .loading
-                    .as_ref()
-                    .is_some_and(|loading| loading.run_queued);
-                self.loading = Some(Loading {
-                    name,
-                    done_bytes,
-                    total_bytes,
-                    run_queued,
-                });
+                // Reports of a load that was given up for another may still come.
+                if let Some(loading) = &mut self.loading
+                    && loading.name == name
+                {
+                    (loading.done_bytes, loading.total_bytes) = (done_bytes, total_bytes);
+                }
                 Vec::new()
             }
             Event::Loaded(model) => self.on_loaded(model, now),
-            Event::LoadFailed { name, message } => {
-                self.notice = Some(format!("{name} could not be loaded. {message}"));
+            Event::LoadFailed {
+                name,
+                message,
+                instead,
+            } => {
+                self.say(format!("{name} could not be loaded. {message}"));
+                self.offer = instead
+                    .zip(self.loading.as_ref())
+                    .map(|(weights, loading)| LoadRequest {
+                        weights,
+                        ..loading.request.clone()
+                    });
                 self.after_load(now)
             }
             Event::LoadCancelled { name } => {
-                self.notice = Some(format!("Loading {name} was cancelled."));
+                self.say(format!("Loading {name} was cancelled."));
                 self.after_load(now)
             }
             Event::Predicted {
@@ -61,7 +68,7 @@ impl Session {
             Event::Stopped { epoch, reason } if epoch == self.epoch => self.on_stopped(reason),
             Event::Failed { epoch, message } if epoch == self.epoch => {
                 self.activity = Activity::Idle;
-                self.notice = Some(message);
+                self.say(message);
                 Vec::new()
             }
             Event::SelfCheck(summary) => {

@@ -36,6 +36,7 @@ use view::ViewKey;
 pub use view::{Chosen, StepView, TOP_ROWS, TokenRow};
 
 use crate::{
+    model::LoadRequest,
     prediction::{PassTiming, Prediction},
     sampling::{Distribution, SamplingSettings},
     tokenizer::{TextLayout, Tokenizer},
@@ -65,9 +66,10 @@ pub enum Activity {
 }
 
 /// A model being read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Loading {
     pub name: String,
+    pub request: LoadRequest,
     pub done_bytes: u64,
     pub total_bytes: u64,
     /// A run was asked for meanwhile.
@@ -125,6 +127,10 @@ pub struct Session {
     last_timing: Option<Arc<PassTiming>>,
     prefill: Option<Prefill>,
     notice: Option<String>,
+    /// The notice says that the text is too long: it goes when that is no longer so.
+    notice_is_of_length: bool,
+    /// What may be loaded instead of what the notice says could not be.
+    offer: Option<LoadRequest>,
     self_check: Option<SelfCheckSummary>,
     budget_bytes: usize,
     recorded_bytes: usize,
@@ -173,6 +179,8 @@ impl Session {
             last_timing: None,
             prefill: None,
             notice: None,
+            notice_is_of_length: false,
+            offer: None,
             self_check: None,
             budget_bytes: DEFAULT_BUDGET_BYTES,
             recorded_bytes: 0,
@@ -323,6 +331,11 @@ impl Session {
         self.notice.as_deref()
     }
 
+    /// A way to load what the notice says could not be loaded.
+    pub fn offer(&self) -> Option<&LoadRequest> {
+        self.offer.as_ref()
+    }
+
     pub fn self_check(&self) -> Option<&SelfCheckSummary> {
         self.self_check.as_ref()
     }
@@ -455,6 +468,13 @@ impl Session {
         }
     }
 
+    /// One notice at a time; a new one takes the place of the old and of what that offered.
+    fn say(&mut self, notice: impl Into<String>) {
+        self.notice = Some(notice.into());
+        self.notice_is_of_length = false;
+        self.offer = None;
+    }
+
     fn record(&mut self, change: Change, now: f64) {
         self.history.record(self.state(), change, now);
     }
@@ -477,6 +497,9 @@ impl Session {
         self.layout = tokenizer
             .map(|tokenizer| tokenizer.layout(&self.ids))
             .unwrap_or_default();
+        if self.notice_is_of_length && !self.is_too_long() {
+            self.notice = None;
+        }
     }
 
     /// The model that the current text was read with; all of a path's nodes share one.

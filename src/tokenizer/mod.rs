@@ -265,6 +265,19 @@ impl Tokenizer {
             _ => self.label(id),
         }
     }
+
+    /// A token in a line of output: its text in quotes, escaped, or `bytes F0 9F` where it is no text of its own.
+    pub fn quoted(&self, id: u32) -> String {
+        let Some(bytes) = self.piece(id).filter(|bytes| !bytes.is_empty()) else {
+            return format!("#{id}");
+        };
+        match std::str::from_utf8(bytes) {
+            Ok(text) => format!("{text:?}"),
+            Err(_) => bytes.iter().fold("bytes".to_owned(), |line, byte| {
+                format!("{line} {byte:02X}")
+            }),
+        }
+    }
 }
 
 /// `None` where the crate returns an error or panics; it does both on some odd vocabularies.

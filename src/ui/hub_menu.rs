@@ -2,8 +2,11 @@
 
 use egui::{Key, RichText, Ui};
 
-use super::{PanelContext, transport::WindowWish};
-use crate::download::DownloadView;
+use super::{PanelContext, open_model::memory, transport::WindowWish};
+use crate::{
+    download::DownloadView,
+    model::{Gpt2Config, Precision},
+};
 
 /// The models that go by a short name, with the size of what is downloaded.
 const KNOWN: [(&str, &str); 5] = [
@@ -21,6 +24,7 @@ const WIDTH: f32 = 280.0;
 pub fn names(
     ui: &mut Ui,
     ctx: &PanelContext,
+    precision: Precision,
     download: Option<&DownloadView>,
     wishes: &mut Vec<WindowWish>,
 ) {
@@ -38,7 +42,8 @@ pub fn names(
                 .add(button)
                 .accessible_name(format!("{name} from the Hub"))
                 .on_hover_text(format!(
-                    "Used at once where it is on this computer; else downloads about {size}"
+                    "Used at once where it is on this computer; else downloads about {size}.{}",
+                    takes(name, precision)
                 ));
             if response.clicked() {
                 wishes.push(WindowWish::Fetch(name.to_owned()));
@@ -68,6 +73,16 @@ pub fn names(
         }
         ui.data_mut(|data| data.insert_temp(id, name));
     });
+}
+
+/// What the weights of a published model take in memory.
+fn takes(name: &str, precision: Precision) -> String {
+    Gpt2Config::shape(name).map_or_else(String::new, |config| {
+        format!(
+            " Its weights take {} in {precision}.",
+            memory(&config, precision)
+        )
+    })
 }
 
 /// A running download in the bar, with its own Cancel.

@@ -64,8 +64,15 @@ fn right_parts(ui: &Ui, ctx: &PanelContext, left: &str) -> Vec<(String, String)>
         parts.push((recorded, more.to_owned()));
     }
     let fitting = devices.iter().find(|text| width(text) <= room);
-    if let (Some(device), Some(whole)) = (fitting.or(devices.last()), devices.first()) {
-        parts.push((device.clone(), whole.clone()));
+    if let (Some(device), Some(model)) = (fitting.or(devices.last()), ctx.session.model()) {
+        let whole = format!(
+            "{}{}. {}: {} of weights.",
+            model.device,
+            why(&model.device_why),
+            model.precision().describe(),
+            bytes(model.weight_bytes as usize)
+        );
+        parts.push((device.clone(), whole));
     }
     parts
 }
@@ -78,18 +85,22 @@ fn recorded(session: &Session) -> String {
     )
 }
 
+/// Why a device is in use, as what follows its name.
+fn why(device_why: &str) -> String {
+    match device_why {
+        "" => String::new(),
+        why => format!(": {why}"),
+    }
+}
+
 /// The compute device and why it is in use, from the longest way to say it to its kind alone.
 fn device(session: &Session) -> Vec<String> {
     let Some(model) = session.model() else {
         return Vec::new();
     };
-    let why = if model.device_why.is_empty() {
-        String::new()
-    } else {
-        format!(": {}", model.device_why)
-    };
+    let why = why(&model.device_why);
     let kind = model.device.split(' ').next().unwrap_or_default();
-    let precision = model.precision;
+    let precision = model.precision();
     vec![
         format!("{}{why} · {precision}", model.device),
         format!("{kind}{why} · {precision}"),

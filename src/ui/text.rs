@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use egui::{
     FontId, Galley, Mesh, Rangef, Rect, RichText, ScrollArea, Shape, Stroke, TextEdit, Ui, Vec2,
-    emath::GuiRounding as _, text::LayoutJob, text::TextFormat,
+    emath::GuiRounding as _,
+    text::{CCursor, CCursorRange, LayoutJob, TextFormat},
+    text_edit::TextEditState,
 };
 
 use super::{Panel, PanelContext, Theme, card::Card, theme::editor_style};
@@ -68,9 +70,10 @@ fn truncation_banner(ui: &mut Ui, ctx: &mut PanelContext) {
     let session = ctx.session;
     ui.horizontal_wrapped(|ui| {
         ui.label(RichText::new(format!(
-            "{} tokens; the context holds {}.",
+            "{} tokens; the context holds {}, of which {} are left for new ones.",
             session.context_len(),
-            session.n_ctx()
+            session.n_ctx(),
+            session.n_ctx() - session.truncated_len()
         )));
         if ui
             .button(format!("Use the last {}", session.truncated_len()))
@@ -96,6 +99,7 @@ fn editor(ui: &mut Ui, ctx: &mut PanelContext) {
         .auto_shrink(false)
         .stick_to_bottom(true)
         .show(ui, |ui| {
+            follow_the_end(ui, session);
             // Filled in once it is known where the glyphs are, and painted below them.
             let ground = ui.painter().add(Shape::Noop);
             let output = TextEdit::multiline(&mut text)
@@ -128,6 +132,29 @@ fn editor(ui: &mut Ui, ctx: &mut PanelContext) {
             state.clear_undoer();
             state.store(ui.ctx(), response.id);
         });
+}
+
+/// A cursor that stands at the end of the text stays there while a run makes it longer.
+fn follow_the_end(ui: &Ui, session: &Session) {
+    let end = session.text().chars().count();
+    let remembered = editor_id().with("end of the text");
+    let before = ui.data_mut(|data| {
+        let before = data.get_temp::<usize>(remembered);
+        data.insert_temp(remembered, end);
+        before
+    });
+    let Some(mut state) = TextEditState::load(ui.ctx(), editor_id()) else {
+        return;
+    };
+    let Some(cursor) = state.cursor.char_range() else {
+        return;
+    };
+    if before != Some(end) && cursor.is_empty() && Some(cursor.primary.index.0) == before {
+        state
+            .cursor
+            .set_char_range(Some(CCursorRange::one(CCursor::new(end))));
+        state.store(ui.ctx(), editor_id());
+    }
 }
 
 /// Sets the text in as few sections as its glyphs need: each section is shaped on its own, which costs more than all
@@ -274,7 +301,7 @@ impl Marks {
 mod tests {
     use super::*;
     use crate::{
-        model::{ModelSource, built_in_tokenizer_json},
+        model::{ModelSource, WeightOptions, built_in_tokenizer_json},
         sampling::{Choice, SamplingSettings},
         tokenizer::Tokenizer,
         worker::{Command, Event, ModelInfo, Pace, StopReason},
@@ -298,7 +325,9 @@ mod tests {
             parameters: 1000,
             device: String::new(),
             device_why: String::new(),
-            precision: "f32",
+            weights: WeightOptions::default(),
+            weight_bytes: 0,
+            notes: Vec::new(),
             load_ms: 0.0,
         };
         let mut session = Session::new(typed, SamplingSettings::default(), Pace::Unlimited);

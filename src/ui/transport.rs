@@ -5,16 +5,16 @@ use egui::{Align, Button, Layout, Response, RichText, Ui};
 use egui_material_icons::{
     MaterialIcon,
     icons::{
-        ICON_CHEVRON_LEFT, ICON_CHEVRON_RIGHT, ICON_CONTRAST, ICON_FORMAT_SIZE,
+        ICON_CHEVRON_LEFT, ICON_CHEVRON_RIGHT, ICON_CONTRAST, ICON_FORMAT_SIZE, ICON_INFO,
         ICON_KEYBOARD_ARROW_DOWN, ICON_LAST_PAGE, ICON_MORE_HORIZ, ICON_PAUSE, ICON_PLAY_ARROW,
         ICON_SKIP_NEXT, ICON_STOP,
     },
 };
 
-use super::{Panel, PanelContext, dock::Dock, hub_menu, theme::semibold};
+use super::{Panel, PanelContext, dock::Dock, hub_menu, open_model::memory, theme::semibold};
 use crate::{
     download::DownloadView,
-    model::{DeviceChoice, ModelSource},
+    model::{DeviceChoice, LoadRequest, ModelSource, Precision, WeightOptions, source_config},
     session::{Action, Activity, FIRST_TEXT, Session},
     worker::Pace,
 };
@@ -64,6 +64,32 @@ pub enum WindowWish {
     Scale(f32),
 }
 
+/// Where models run and how their weights are kept; remembered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct Place {
+    pub device: DeviceChoice,
+    pub weights: WeightOptions,
+}
+
+impl Place {
+    /// On a device, with weights in f32.
+    pub fn on(device: DeviceChoice) -> Self {
+        Self {
+            device,
+            ..Self::default()
+        }
+    }
+
+    pub fn request(&self, source: ModelSource) -> LoadRequest {
+        LoadRequest {
+            source,
+            device: self.device,
+            weights: self.weights,
+        }
+    }
+}
+
 /// Type scales on offer.
 pub const SCALES: [f32; 6] = [1.0, 1.25, 1.5, 1.75, 2.0, 2.5];
 
@@ -71,7 +97,7 @@ pub fn show(
     ui: &mut Ui,
     ctx: &mut PanelContext,
     dock: &mut Dock,
-    device: &mut DeviceChoice,
+    place: &mut Place,
     recent: &[std::path::PathBuf],
     download: Option<&DownloadView>,
     dock_size: egui::Vec2,
@@ -79,7 +105,7 @@ pub fn show(
     let mut wishes = Vec::new();
     let room = Room::of(ui.available_width() / ctx.scale);
     ui.horizontal_centered(|ui| {
-        model_menu(ui, ctx, device, recent, download, room, &mut wishes);
+        model_menu(ui, ctx, place, recent, download, room, &mut wishes);
         if room == Room::Words {
             let center = 520.0 * ctx.scale;
             let left = ui.max_rect().center().x - center / 2.0 - ui.cursor().left();
@@ -179,7 +205,7 @@ fn icon(ui: &mut Ui, icon: MaterialIcon, name: &str, key: &str) -> Response {
 fn model_menu(
     ui: &mut Ui,
     ctx: &mut PanelContext,
-    device: &mut DeviceChoice,
+    place: &mut Place,
     recent: &[std::path::PathBuf],
     download: Option<&DownloadView>,
     room: Room,
@@ -194,10 +220,7 @@ fn model_menu(
     let (response, _) = MenuButton::from_button(button).ui(ui, |ui| {
         ui.set_min_width(260.0 * ctx.scale);
         if ui.button("storyteller (built in)").clicked() {
-            ctx.act(Action::LoadModel {
-                source: ModelSource::BuiltIn,
-                device: *device,
-            });
+            ctx.act(Action::LoadModel(place.request(ModelSource::BuiltIn)));
         }
         if ui
             .button("Open a folder…")
@@ -215,36 +238,21 @@ fn model_menu(
                 .on_hover_text(folder.display().to_string())
                 .clicked()
             {
-                ctx.act(Action::LoadModel {
-                    source,
-                    device: *device,
-                });
+                ctx.act(Action::LoadModel(place.request(source)));
             }
         }
         ui.separator();
-        hub_menu::names(ui, ctx, download, wishes);
+        hub_menu::names(ui, ctx, place.weights.precision, download, wishes);
         ui.separator();
-        ui.label(RichText::new("Device").small().color(ctx.theme.dim));
-        let before = *device;
-        ui.radio_value(device, DeviceChoice::Auto, "automatic")
-            .on_hover_text("A real GPU, else the CPU");
-        ui.radio_value(device, DeviceChoice::Cpu, "CPU");
-        ui.radio_value(device, DeviceChoice::Gpu, "GPU")
-            .on_hover_text("Any graphics adapter, a software one too");
-        if *device != before
-            && let Some(model) = ctx.session.model()
-        {
-            let source = model.source.clone();
-            ctx.act(Action::LoadModel {
-                source,
-                device: *device,
-            });
-        }
+        places(ui, ctx, place);
     });
     let label = format!("Model: {name}");
     response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, &label));
     if let Some(download) = download {
         hub_menu::progress(ui, ctx, download, wishes);
+    }
+    if let Some(model) = ctx.session.model() {
+        notes(ui, ctx, &model.notes);
     }
     if ctx.session.loading().is_some() {
         loading(ui, ctx);
@@ -260,6 +268,66 @@ fn model_menu(
         );
         ui.label(RichText::new(text).color(ctx.theme.dim));
     }
+}
+
+/// Where the model runs and in what precision; a change loads the model anew.
+fn places(ui: &mut Ui, ctx: &mut PanelContext, place: &mut Place) {
+    let before = *place;
+    ui.label(RichText::new("Device").small().color(ctx.theme.dim));
+    ui.radio_value(&mut place.device, DeviceChoice::Auto, "automatic")
+        .on_hover_text("A real GPU, else the CPU");
+    ui.radio_value(&mut place.device, DeviceChoice::Cpu, "CPU");
+    ui.radio_value(&mut place.device, DeviceChoice::Gpu, "GPU")
+        .on_hover_text("Any graphics adapter, a software one too");
+    ui.separator();
+    ui.label(RichText::new("Weights").small().color(ctx.theme.dim));
+    let config = ctx
+        .session
+        .model()
+        .and_then(|model| source_config(&model.source).ok());
+    for precision in Precision::ALL {
+        let label = match &config {
+            Some(config) => format!("{precision}: {}", memory(config, precision)),
+            None => precision.to_string(),
+        };
+        ui.radio_value(&mut place.weights.precision, precision, label)
+            .on_hover_text(format!(
+                "{}; what the loaded model takes",
+                precision.describe()
+            ));
+    }
+    if *place != before
+        && let Some(model) = ctx.session.model()
+    {
+        let source = model.source.clone();
+        ctx.act(Action::LoadModel(place.request(source)));
+    }
+}
+
+/// What was done to make the files fit, behind a mark beside the model's name.
+fn notes(ui: &mut Ui, ctx: &PanelContext, notes: &[String]) {
+    if notes.is_empty() {
+        return;
+    }
+    let text = notes.join("\n");
+    let mark = Button::new(ICON_INFO.rich_text().color(ctx.theme.dim)).frame(false);
+    let (response, _) = MenuButton::from_button(mark).ui(ui, |ui| {
+        ui.set_max_width(360.0 * ctx.scale);
+        for note in notes {
+            ui.add(egui::Label::new(sentence(note)).wrap());
+        }
+    });
+    let name = format!("About this model: {}", notes.join("; "));
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, &name));
+    response.on_hover_text(text);
+}
+
+/// With a capital first and a full stop.
+fn sentence(note: &str) -> String {
+    let mut letters = note.chars();
+    letters.next().map_or_else(String::new, |first| {
+        format!("{}{}.", first.to_uppercase(), letters.as_str())
+    })
 }
 
 fn model_name(session: &Session) -> String {

@@ -108,7 +108,7 @@ impl Inbox {
             }
             // Nothing is being loaded.
             (Command::CancelLoad, _) => ControlFlow::Continue(()),
-            (next @ (Command::Load { .. } | Command::Predict { .. } | Command::Run(_)), _) => {
+            (next @ (Command::Load(_) | Command::Predict { .. } | Command::Run(_)), _) => {
                 self.waiting.push_back(next);
                 ControlFlow::Break(())
             }

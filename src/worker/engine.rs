@@ -2,12 +2,12 @@
 //!
 //! The same loop serves the window (on the worker's thread) and the command line (on its own).
 
-use std::{ops::ControlFlow, path::Path, sync::Arc, time::Instant};
+use std::{cmp::Ordering, ops::ControlFlow, path::Path, sync::Arc, time::Instant};
 
 use super::{Control, Event, Live, ModelInfo, RunRequest, StopReason, stops::StopMatcher};
 use crate::{
     model::{
-        ComputeDevice, DeviceChoice, Gpt2, KvCache, Logits, ModelError, ModelSource, Record,
+        ComputeDevice, Gpt2, KvCache, LoadRequest, Logits, ModelError, ModelSource, Record,
         TokenizerFiles, built_in_tokenizer_json, folder_tokenizer_files, model_folder,
     },
     prediction::{LogitsRow, PassTiming, Phase, Prediction},
@@ -47,39 +47,30 @@ impl Engine {
     /// # Errors
     /// Where the folder does not hold a GPT-2 that can be read, or the device cannot be had; also when `progress` breaks.
     pub fn load(
-        source: &ModelSource,
-        device: DeviceChoice,
+        request: &LoadRequest,
         progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<(Self, ModelInfo), EngineError> {
-        let engine = Self::load_without_tokenizer(source, device, progress, Instant::now())?;
-        Self::with_tokenizer(engine, source)
+        let started = Instant::now();
+        Self::load_without_tokenizer(request, progress)?.with_tokenizer(request, started)
     }
 
     /// The same for work on token ids alone, which needs no tokenizer.
     ///
     /// # Errors
     /// As [`Self::load`].
-    pub fn load_for_ids(source: &ModelSource, device: DeviceChoice) -> Result<Self, EngineError> {
-        Ok(Self::load_without_tokenizer(
-            source,
-            device,
-            &mut |_, _| ControlFlow::Continue(()),
-            Instant::now(),
-        )?
-        .0)
+    pub fn load_for_ids(request: &LoadRequest) -> Result<Self, EngineError> {
+        Self::load_without_tokenizer(request, &mut |_, _| ControlFlow::Continue(()))
     }
 
     fn load_without_tokenizer(
-        source: &ModelSource,
-        device: DeviceChoice,
+        request: &LoadRequest,
         progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
-        started: Instant,
-    ) -> Result<(Self, Instant), EngineError> {
-        let device = ComputeDevice::open(device)?;
-        let gpt2 = Gpt2::load(source, &device, progress)?;
+    ) -> Result<Self, EngineError> {
+        let device = ComputeDevice::open(request.device)?;
+        let gpt2 = Gpt2::load_with(&request.source, &device, request.weights, progress)?;
         let cache = gpt2.new_cache();
         let end_of_text = gpt2.config.eos_token_id;
-        let engine = Self {
+        Ok(Self {
             gpt2,
             device,
             cache,
@@ -87,22 +78,27 @@ impl Engine {
             use_cache: true,
             end_of_text,
             tokenizer: None,
-        };
-        Ok((engine, started))
+        })
     }
 
     fn with_tokenizer(
-        (mut engine, started): (Self, Instant),
-        source: &ModelSource,
+        mut self,
+        request: &LoadRequest,
+        started: Instant,
     ) -> Result<(Self, ModelInfo), EngineError> {
-        let config = &engine.gpt2.config;
+        let LoadRequest {
+            source, weights, ..
+        } = request;
+        let config = &self.gpt2.config;
         let tokenizer = Self::tokenizer_of(source)?.for_table(config.vocab_size)?;
+        let mut notes = self.gpt2.notes.clone();
+        notes.extend(vocabulary_note(&tokenizer, config.vocab_size));
         let in_table = |id: &u32| (*id as usize) < config.vocab_size;
-        engine.end_of_text = config
+        self.end_of_text = config
             .eos_token_id
             .filter(in_table)
             .or_else(|| tokenizer.end_of_text().filter(in_table));
-        engine.tokenizer = Some(tokenizer.clone());
+        self.tokenizer = Some(tokenizer.clone());
         let info = ModelInfo {
             name: source.name(),
             source: source.clone(),
@@ -112,14 +108,16 @@ impl Engine {
             n_embd: config.n_embd,
             n_ctx: config.n_ctx,
             vocab_size: config.vocab_size,
-            end_of_text: engine.end_of_text,
+            end_of_text: self.end_of_text,
             parameters: config.parameters(),
-            device: engine.device.name.clone(),
-            device_why: engine.device.why.clone(),
-            precision: "f32",
+            device: self.device.name.clone(),
+            device_why: self.device.why.clone(),
+            weights: *weights,
+            weight_bytes: config.weight_bytes(weights.precision),
+            notes,
             load_ms: started.elapsed().as_secs_f64() * 1e3,
         };
-        Ok((engine, info))
+        Ok((self, info))
     }
 
     /// The tokenizer that belongs to a model.
@@ -402,6 +400,20 @@ impl Engine {
     }
 }
 
+/// What is worth saying where the tokenizer and the token table differ in size.
+fn vocabulary_note(tokenizer: &Tokenizer, rows: usize) -> Option<String> {
+    let tokens = tokenizer.named_tokens();
+    match tokens.cmp(&rows) {
+        Ordering::Equal => None,
+        Ordering::Less => Some(format!(
+            "the tokenizer names {tokens} tokens, the token table has {rows} rows: the other rows stand for no text"
+        )),
+        Ordering::Greater => Some(format!(
+            "the tokenizer names {tokens} tokens, the token table has {rows} rows: tokens without a row are not used"
+        )),
+    }
+}
+
 impl ModelSource {
     /// What the window calls the model.
     pub fn name(&self) -> String {
@@ -428,11 +440,12 @@ fn folder_name(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::DeviceChoice;
 
     #[test]
     fn without_the_cache_the_numbers_are_the_same_and_the_whole_sequence_is_timed() {
         let load = || {
-            Engine::load_for_ids(&ModelSource::BuiltIn, DeviceChoice::Cpu)
+            Engine::load_for_ids(&LoadRequest::new(ModelSource::BuiltIn, DeviceChoice::Cpu))
                 .expect("the built-in model")
         };
         let ids: Vec<u32> = (0..300).map(|i| (i * 37 + 5) % 4096).collect();

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::{
-    model::{DeviceChoice, ModelSource},
+    model::{LoadRequest, ModelSource, Precision, WeightOptions},
     prediction::{LogitsRow, Prediction},
     sampling::{Choice, SamplingSettings},
     tokenizer::Tokenizer,
@@ -16,10 +16,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub enum Command {
     /// Load a model; the previous one stays until the new one is ready, and for good when loading fails.
-    Load {
-        source: ModelSource,
-        device: DeviceChoice,
-    },
+    Load(LoadRequest),
     /// Give up the load in progress.
     CancelLoad,
     /// Predict after every context position from `from` on.
@@ -71,6 +68,8 @@ pub enum Event {
     LoadFailed {
         name: String,
         message: String,
+        /// Options under which the same files may load.
+        instead: Option<WeightOptions>,
     },
     LoadCancelled {
         name: String,
@@ -186,6 +185,16 @@ pub struct ModelInfo {
     /// The compute device's name, and why it was taken.
     pub device: String,
     pub device_why: String,
-    pub precision: &'static str,
+    pub weights: WeightOptions,
+    /// Bytes that the weights take.
+    pub weight_bytes: u64,
+    /// What was done to make the files fit, one sentence each.
+    pub notes: Vec<String>,
     pub load_ms: f64,
+}
+
+impl ModelInfo {
+    pub fn precision(&self) -> Precision {
+        self.weights.precision
+    }
 }

@@ -14,7 +14,7 @@ use super::{
     Command, Control, Engine, Event, RunRequest, SelfCheckSummary, control::Inbox,
     engine::EngineError,
 };
-use crate::model::{DeviceChoice, ModelError, ModelSource, Outcome, self_check_loaded};
+use crate::model::{LoadRequest, ModelError, Outcome, Precision, WeightOptions, self_check_loaded};
 
 /// Most parameters for which the self-check runs by itself after loading.
 const AUTOMATIC_CHECK_PARAMETERS: u64 = 20_000_000;
@@ -30,7 +30,7 @@ struct Worker<W: Fn()> {
     outbox: Sender<Event>,
     wake: W,
     engine: Option<Engine>,
-    source: Option<ModelSource>,
+    request: Option<LoadRequest>,
     /// The loaded model is small enough to be checked by itself, once nothing else is asked for.
     check_due: bool,
 }
@@ -42,7 +42,7 @@ pub(super) fn run(commands: Receiver<Command>, outbox: Sender<Event>, wake: impl
         outbox,
         wake,
         engine: None,
-        source: None,
+        request: None,
         check_due: false,
     };
     loop {
@@ -62,7 +62,7 @@ pub(super) fn run(commands: Receiver<Command>, outbox: Sender<Event>, wake: impl
 impl<W: Fn()> Worker<W> {
     fn serve(&mut self, command: Command) {
         match command {
-            Command::Load { source, device } => self.load(&source, device),
+            Command::Load(request) => self.load(&request),
             Command::Predict {
                 epoch,
                 context,
@@ -133,12 +133,12 @@ impl<W: Fn()> Worker<W> {
         }
     }
 
-    fn load(&mut self, source: &ModelSource, device: DeviceChoice) {
-        let name = source.name();
+    fn load(&mut self, request: &LoadRequest) {
+        let name = request.source.name();
         let mut reported = Instant::now();
         let mut cancelled = false;
         let loaded = catch_unwind(AssertUnwindSafe(|| {
-            Engine::load(source, device, &mut |done_bytes, total_bytes| {
+            Engine::load(request, &mut |done_bytes, total_bytes| {
                 if self.inbox.load_cancelled() {
                     cancelled = true;
                     return ControlFlow::Break(());
@@ -159,7 +159,7 @@ impl<W: Fn()> Worker<W> {
             Ok(Ok((engine, info))) => {
                 let check = info.parameters <= AUTOMATIC_CHECK_PARAMETERS;
                 self.engine = Some(engine);
-                self.source = Some(source.clone());
+                self.request = Some(request.clone());
                 self.emit(Event::Loaded(Arc::new(info)));
                 if check {
                     self.check_due = true;
@@ -171,21 +171,28 @@ impl<W: Fn()> Worker<W> {
             Ok(Err(error)) => self.emit(Event::LoadFailed {
                 name,
                 message: error.to_string(),
+                instead: instead(&error, request.weights),
             }),
             Err(panic) => self.emit(Event::LoadFailed {
                 name,
                 message: device_failure(&*panic),
+                instead: None,
             }),
         }
     }
 
     fn self_check(&mut self) {
         self.check_due = false;
-        let (Some(source), Some(engine)) = (&self.source, &self.engine) else {
+        let (Some(request), Some(engine)) = (&self.request, &self.engine) else {
             return;
         };
         let rows = match catch_unwind(AssertUnwindSafe(|| {
-            self_check_loaded(&engine.gpt2, &engine.device, source)
+            self_check_loaded(
+                &engine.gpt2,
+                &engine.device,
+                &request.source,
+                request.weights,
+            )
         })) {
             Ok(rows) => rows,
             Err(panic) => {
@@ -202,6 +209,23 @@ impl<W: Fn()> Worker<W> {
             .map(|row| format!("{}: {}", row.name, row.detail))
             .collect();
         self.emit(Event::SelfCheck(SelfCheckSummary { passed, lines }));
+    }
+}
+
+/// Options that take away what an error is about.
+fn instead(error: &EngineError, weights: WeightOptions) -> Option<WeightOptions> {
+    match error {
+        EngineError::Model(ModelError::UnknownTensor { .. }) => Some(WeightOptions {
+            allow_unknown_tensors: true,
+            ..weights
+        }),
+        EngineError::Model(ModelError::NoF16 { .. } | ModelError::BeyondF16 { .. }) => {
+            Some(WeightOptions {
+                precision: Precision::F32,
+                ..weights
+            })
+        }
+        _ => None,
     }
 }
 

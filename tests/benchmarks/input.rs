@@ -28,7 +28,7 @@ use std::{
 use egui::{Event as InputEvent, Key, Modifiers, pos2, vec2};
 use frames::{Frames, hardware_device, is_measuring, quantile_ms};
 use logitscope::{
-    model::{DeviceChoice, Gpt2Config, ModelSource},
+    model::{DeviceChoice, Gpt2Config, LoadRequest, ModelSource},
     session::Activity,
     store::Remembered,
     worker::{Command, Control, Engine, Event, Live, ModelInfo, Pace, WorkerHandle},
@@ -70,7 +70,8 @@ fn worker(
         }
     }
     let source = ModelSource::Random(Gpt2Config::shape(shape).expect("a shape"), 0);
-    let mut engine = Engine::load_for_ids(&source, DeviceChoice::Cpu).expect("random weights");
+    let mut engine = Engine::load_for_ids(&LoadRequest::new(source.clone(), DeviceChoice::Cpu))
+        .expect("random weights");
     let config = engine.gpt2.config.clone();
     let mut say = |event| {
         // The window ends first.
@@ -79,7 +80,7 @@ fn worker(
     };
     while let Ok(command) = commands.recv() {
         match command {
-            Command::Load { .. } => say(Event::Loaded(Arc::new(ModelInfo {
+            Command::Load(_) => say(Event::Loaded(Arc::new(ModelInfo {
                 name: shape.to_owned(),
                 n_layer: config.n_layer,
                 n_head: config.n_head,

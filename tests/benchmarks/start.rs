@@ -19,6 +19,7 @@ use logitscope::{
     model::DeviceChoice,
     session::Session,
     store::Remembered,
+    ui::transport::Place,
     worker::{Pace, WorkerHandle},
 };
 
@@ -42,7 +43,7 @@ fn until(frames: &mut Frames, holds: impl Fn(&Session) -> bool) -> Instant {
 fn main() -> ExitCode {
     let mut remembered = Remembered {
         pace: Pace::Unlimited,
-        device: DeviceChoice::Cpu,
+        place: Place::on(DeviceChoice::Cpu),
         ..Default::default()
     };
     remembered.settings.max_new_tokens = 50;

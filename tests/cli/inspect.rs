@@ -284,7 +284,7 @@ fn without_json_each_token_has_a_line() {
         .collect();
     assert_eq!(lines.len(), 1 + 5, "{}", ended.stdout);
     for (line, id) in lines[1..].iter().zip(&PROMPTS[0].ids) {
-        assert_eq!((line.len(), line[1]), (5, id.to_string().as_str()));
+        assert_eq!((line.len(), line[1]), (6, id.to_string().as_str()));
     }
     // The greedy continuation begins with the last row's most likely id.
     assert_eq!(lines[5][4], PROMPTS[0].greedy[5].to_string());
@@ -311,7 +311,12 @@ fn ids_that_are_none_are_refused() {
         assert!(ended.refused().contains(words), "{ids}: {}", ended.stderr);
     }
     let long = run_model(&model(), &["inspect", "--ids", &listed(&[1; 65]), "--json"]);
-    assert!(long.refused().contains("64 tokens"), "{}", long.stderr);
+    assert!(
+        long.refused()
+            .contains("has 65 tokens and the model's context holds 64"),
+        "{}",
+        long.stderr
+    );
     let nothing: Ended = run(&["inspect", "--json"]);
     nothing.refused_usage();
 }

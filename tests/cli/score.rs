@@ -143,12 +143,21 @@ fn what_cannot_be_scored_is_refused() {
     let empty = score("", &[]);
     assert!(empty.refused().contains("empty"));
     let long = score(&" the".repeat(65), &["--json"]);
-    assert!(long.refused().contains("64 tokens"), "{}", long.stderr);
+    assert!(
+        long.refused()
+            .contains("has 65 tokens and the model's context holds 64"),
+        "{}",
+        long.stderr
+    );
     // The condition takes a place of its own.
     let fits = score(&" the".repeat(64), &["--json"]).succeeded();
     assert_eq!(fits.json::<Score>().ids.len(), 64);
     let conditioned = score(&" the".repeat(64), &["--condition", "end-of-text"]);
-    assert!(conditioned.refused().contains("64 tokens"));
+    assert!(
+        conditioned
+            .refused()
+            .contains("the text with its condition has 65 tokens")
+    );
     let other = Copy::new().without_end_of_text();
     let other = run_model(
         other.path(),

@@ -4,7 +4,7 @@ use std::{ops::ControlFlow, sync::Arc};
 
 use logitscope::{
     heatmap::{Heads, Shape, cividis, paint_cpu},
-    model::{DeviceChoice, Gpt2Config, ModelSource},
+    model::{DeviceChoice, Gpt2Config, LoadRequest, ModelSource},
     prediction::AttentionRow,
     tokenizer::Tokenizer,
     worker::Engine,
@@ -14,7 +14,8 @@ use crate::stage::*;
 
 /// The rows of a text that a model reads.
 fn record(source: &ModelSource, ids: &[u32]) -> (Shape, Vec<Option<Arc<AttentionRow>>>) {
-    let mut engine = Engine::load_for_ids(source, DeviceChoice::Cpu).expect("the model");
+    let request = LoadRequest::new(source.clone(), DeviceChoice::Cpu);
+    let mut engine = Engine::load_for_ids(&request).expect("the model");
     let mut rows = Vec::new();
     let flow = engine.predict(ids, 0, true, &mut |_, predictions| {
         rows.extend(

@@ -178,6 +178,21 @@ fn damaged_bytes_are_never_kept() {
 }
 
 #[test]
+fn small_files_are_summed_as_git_does() {
+    // Still JSON, and as long as before.
+    let is_tokenizer = |seen: &Seen| seen.path.ends_with("tokenizer.json");
+    let server = faulty(small_model(), is_tokenizer, |_, mut reply| {
+        if let Some(letter) = reply.body.iter_mut().find(|byte| **byte == b'B') {
+            *letter = b'b';
+        }
+        reply
+    });
+    let place = Place::new();
+    assert_failed(&place, &server, "tokenizer.json arrived damaged, twice");
+    assert!(!place.blobs().contains(&server.repo.etag("tokenizer.json")));
+}
+
+#[test]
 fn bytes_damaged_once_are_fetched_again() {
     let server = faulty(model(), first_weights, |_, mut reply| {
         reply.body[5] ^= 1;

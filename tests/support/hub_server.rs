@@ -15,6 +15,7 @@ use std::{
     time::Duration,
 };
 
+use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
 pub const COMMIT: &str = "607a30d783dfa663caf39e06633721c8d4cfcd7e";
@@ -269,10 +270,12 @@ impl Repo {
     }
 
     pub fn put(&mut self, name: &str, bytes: &[u8], large: bool) {
-        let digits = sha256(bytes);
-        // A small file has a git hash; any 40 digits will do.
-        let etag = if large { &digits } else { &digits[..40] };
-        self.etags.insert(name.to_owned(), etag.to_owned());
+        let etag = if large {
+            sha256(bytes)
+        } else {
+            git_blob_hash(bytes)
+        };
+        self.etags.insert(name.to_owned(), etag);
         self.files.insert(name.to_owned(), (bytes.to_vec(), large));
     }
 
@@ -425,6 +428,14 @@ pub fn safetensors(numbers: usize) -> Vec<u8> {
 }
 
 pub fn sha256(bytes: &[u8]) -> String {
-    let hash = Sha256::digest(bytes);
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(bytes))
+}
+
+fn git_blob_hash(bytes: &[u8]) -> String {
+    let head = format!("blob {}\0", bytes.len());
+    hex(&Sha1::digest([head.as_bytes(), bytes].concat()))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

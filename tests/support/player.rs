@@ -13,7 +13,7 @@ use std::{
 };
 
 use logitscope::{
-    model::{ModelSource, built_in_tokenizer_json},
+    model::{ModelSource, WeightOptions, built_in_tokenizer_json},
     prediction::{AttentionRow, LayerRow, LogitsRow, PassTiming, Phase, Prediction, pack_weights},
     sampling::select,
     tokenizer::Tokenizer,
@@ -42,7 +42,9 @@ pub fn model(name: &str, n_ctx: usize) -> ModelInfo {
         parameters: 5_900_000,
         device: "played".to_owned(),
         device_why: String::new(),
-        precision: "f32",
+        weights: WeightOptions::default(),
+        weight_bytes: 0,
+        notes: Vec::new(),
         load_ms: 1.0,
     }
 }
@@ -166,6 +168,7 @@ pub enum Load {
     Fails {
         name: String,
         message: String,
+        instead: Option<WeightOptions>,
     },
     /// Nothing is reported until the test does.
     Hangs,
@@ -210,15 +213,21 @@ impl Player {
 
     fn obey(&mut self, command: Command) {
         match command {
-            Command::Load { .. } => match self.loads.pop_front() {
+            Command::Load(_) => match self.loads.pop_front() {
                 None => self.say(Event::Loaded(self.model.clone())),
                 Some(Load::Succeeds(model)) => {
                     self.model = model.clone();
                     self.say(Event::Loaded(model));
                 }
-                Some(Load::Fails { name, message }) => {
-                    self.say(Event::LoadFailed { name, message })
-                }
+                Some(Load::Fails {
+                    name,
+                    message,
+                    instead,
+                }) => self.say(Event::LoadFailed {
+                    name,
+                    message,
+                    instead,
+                }),
                 Some(Load::Hangs) => {}
             },
             Command::CancelLoad => self.say(Event::LoadCancelled {

@@ -58,11 +58,16 @@ fn a_hundred_thousand_characters_are_too_long_and_the_last_ones_can_be_used() {
     replace_all(&mut window, &long);
     assert_eq!(window.text(), long);
     assert!(window.session().is_too_long());
-    assert!(window.says(" tokens; the context holds 512."));
+    assert!(window.says(" tokens; the context holds 512, of which 120 are left for new ones."));
     let requests = window.player.model_requests();
     window.click("Run");
     assert!(window.says("shorten it, or use its last 392 tokens."));
     assert_eq!(window.player.model_requests(), requests, "nothing is run");
+    // What the notice says is no longer so once the text is another.
+    window.press_with(Modifiers::COMMAND, Key::Z);
+    assert!(!window.session().is_too_long() && !window.says("shorten it"));
+    window.press_with(Modifiers::COMMAND | Modifiers::SHIFT, Key::Z);
+    window.click("Run");
     window.click("Dismiss");
     window.click("Use the last 392");
     assert_eq!(window.text(), long, "the head stays in the text");

@@ -87,7 +87,7 @@ fn last_load(window: &Window) -> Option<&ModelSource> {
         .heard
         .iter()
         .filter_map(|command| match command {
-            Command::Load { source, .. } => Some(source),
+            Command::Load(request) => Some(&request.source),
             _ => None,
         });
     loads.next_back()

@@ -15,6 +15,7 @@ mod history;
 mod hub;
 mod loop_panels;
 mod models;
+mod open_model;
 mod panels;
 mod real_worker;
 mod restart;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use egui::Role;
 use egui_kittest::kittest::Queryable as _;
 use logitscope::{
-    model::{DeviceChoice, ModelSource},
+    model::{DeviceChoice, LoadRequest, ModelSource},
     session::{Activity, FIRST_TEXT},
     store::Remembered,
     worker::{Command, Event},
@@ -20,6 +20,7 @@ fn fails() -> Load {
     Load::Fails {
         name: "my-gpt2".to_owned(),
         message: "config.json is not there. Choose a folder in Hugging Face layout.".to_owned(),
+        instead: None,
     }
 }
 
@@ -34,7 +35,7 @@ fn loads(window: &Window) -> Vec<&ModelSource> {
         .heard
         .iter()
         .filter_map(|command| match command {
-            Command::Load { source, .. } => Some(source),
+            Command::Load(request) => Some(&request.source),
             _ => None,
         })
         .collect()
@@ -162,14 +163,14 @@ fn the_device_is_chosen_in_the_model_menu() {
             .player
             .heard
             .iter()
-            .rfind(|command| matches!(command, Command::Load { .. })),
-        Some(Command::Load {
+            .rfind(|command| matches!(command, Command::Load(_))),
+        Some(Command::Load(LoadRequest {
             device: DeviceChoice::Cpu,
             ..
-        })
+        }))
     ));
     assert_eq!(
-        window.harness.state().remembered().device,
+        window.harness.state().remembered().place.device,
         DeviceChoice::Cpu
     );
 }
@@ -225,9 +226,20 @@ fn a_failing_compute_device_is_a_notice_and_the_window_goes_on() {
 }
 
 #[test]
-fn without_any_model_the_window_says_so() {
+fn at_the_start_the_built_in_model_takes_the_place_of_one_that_fails() {
     let mut window = Window::open_unanswered(Opening::default());
     window.player.loads.push_back(fails());
+    window.settle();
+    assert!(window.says("my-gpt2 could not be loaded. config.json is not there."));
+    assert_eq!(loads(&window).last(), Some(&&ModelSource::BuiltIn));
+    assert!(window.session().view().is_some());
+}
+
+#[test]
+fn without_any_model_the_window_says_so() {
+    let mut window = Window::open_unanswered(Opening::default());
+    // Neither what was asked for nor the built-in model.
+    window.player.loads.extend([fails(), fails()]);
     window.settle();
     assert!(window.says("NO MODEL"));
     assert!(window.says("No model is loaded. Choose one from the model menu."));

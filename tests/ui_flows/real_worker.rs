@@ -9,6 +9,7 @@ use logitscope::{
     model::DeviceChoice,
     session::{Activity, Session},
     store::Remembered,
+    ui::transport::Place,
     worker::{Pace, StopReason, WorkerHandle},
 };
 
@@ -28,7 +29,7 @@ impl Live {
         let mut remembered = Remembered {
             text: text.to_owned(),
             pace: Pace::Unlimited,
-            device: DeviceChoice::Cpu,
+            place: Place::on(DeviceChoice::Cpu),
             ..Default::default()
         };
         remembered.settings.max_new_tokens = max_new_tokens;

@@ -65,6 +65,9 @@ fn nothing_is_written_while_nothing_changes() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("window.json");
     let mut window = open(&file);
+    while !file.exists() {
+        window.wait(1.1);
+    }
     window.wait(2.0);
     fs::remove_file(&file).expect("it was written");
     window.wait(3.0);
@@ -88,6 +91,7 @@ fn a_torn_file_is_put_aside_and_the_window_opens() {
         assert_eq!(window.text(), FIRST_TEXT, "{torn}");
         assert!(window.session().view().is_some(), "{torn}");
         window.wait(1.5);
+        drop(window);
         let aside = folder.path().join("window.unreadable.json");
         assert_eq!(fs::read_to_string(aside).ok().as_deref(), Some(torn));
         assert!(

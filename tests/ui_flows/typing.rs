@@ -207,3 +207,30 @@ fn end_of_text_stops_and_a_run_goes_on_past_it() {
     window.append(3);
     assert_eq!(window.session().len(), 10);
 }
+
+#[test]
+fn the_cursor_stays_at_the_end_while_a_run_appends() {
+    let mut window = Window::new();
+    window.focus_end();
+    window.click("Run");
+    window.append(5);
+    window.click("Stop");
+    let generated = window.text().to_owned();
+    window.prompt().focus();
+    window.settle();
+    window.prompt().type_text("!");
+    window.settle();
+    assert_eq!(window.text(), format!("{generated}!"));
+
+    // Anywhere else it stays where it was put.
+    window.press_with(Modifiers::COMMAND, Key::Home);
+    window.click("Run");
+    window.append(2);
+    window.click("Stop");
+    let generated = window.text().to_owned();
+    window.prompt().focus();
+    window.settle();
+    window.prompt().type_text("?");
+    window.settle();
+    assert_eq!(window.text(), format!("?{generated}"));
+}

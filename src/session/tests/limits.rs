@@ -78,10 +78,10 @@ fn a_model_switch_keeps_the_text_and_can_be_undone() {
     bench.act(Action::RunOrPause);
     bench.generate(3);
     let text = bench.text().to_owned();
-    bench.act(Action::LoadModel {
-        source: ModelSource::BuiltIn,
-        device: DeviceChoice::Cpu,
-    });
+    bench.act(Action::LoadModel(LoadRequest::new(
+        ModelSource::BuiltIn,
+        DeviceChoice::Cpu,
+    )));
     assert!(!bench.session.is_running());
     bench.event(Event::Loaded(model("second", 64, Some(0))));
     assert_eq!(bench.text(), text);
@@ -106,13 +106,14 @@ fn a_model_switch_keeps_the_text_and_can_be_undone() {
 #[test]
 fn a_failed_load_keeps_model_and_text() {
     let mut bench = Bench::new("Once upon a time");
-    bench.act(Action::LoadModel {
-        source: ModelSource::BuiltIn,
-        device: DeviceChoice::Cpu,
-    });
+    bench.act(Action::LoadModel(LoadRequest::new(
+        ModelSource::BuiltIn,
+        DeviceChoice::Cpu,
+    )));
     bench.event(Event::LoadFailed {
         name: "broken".into(),
         message: "Its config.json is missing.".into(),
+        instead: None,
     });
     assert_eq!(
         bench.session.model().map(|model| model.name.as_str()),
@@ -131,10 +132,10 @@ fn a_failed_load_keeps_model_and_text() {
 fn a_run_asked_for_while_a_model_loads_waits_and_can_be_cancelled() {
     for cancel in [false, true] {
         let mut bench = Bench::new("Once upon a time");
-        bench.act(Action::LoadModel {
-            source: ModelSource::BuiltIn,
-            device: DeviceChoice::Cpu,
-        });
+        bench.act(Action::LoadModel(LoadRequest::new(
+            ModelSource::BuiltIn,
+            DeviceChoice::Cpu,
+        )));
         bench.act(Action::RunOrPause);
         assert!(
             bench

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::{
-    model::{DeviceChoice, ModelSource, built_in_tokenizer_json},
+    model::{DeviceChoice, LoadRequest, ModelSource, WeightOptions, built_in_tokenizer_json},
     prediction::{AttentionRow, LayerRow, LogitsRow, PassTiming, Phase, Prediction, words_per_row},
     sampling::{Choice, Mode, SamplingSettings, select},
     worker::{Event, RunRequest},
@@ -39,7 +39,9 @@ fn model(name: &str, n_ctx: usize, end_of_text: Option<u32>) -> Arc<ModelInfo> {
         parameters: 1000,
         device: "test".to_owned(),
         device_why: String::new(),
-        precision: "f32",
+        weights: WeightOptions::default(),
+        weight_bytes: 0,
+        notes: Vec::new(),
         load_ms: 0.0,
     })
 }

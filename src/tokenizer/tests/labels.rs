@@ -72,6 +72,13 @@ fn text_or_label_is_the_text_where_there_is_one() {
 }
 
 #[test]
+fn in_a_line_of_output_bytes_are_not_taken_for_text() {
+    let t = bytes_and(&[b" a\n\"", b"\xe2\x96", b"E2"]);
+    let quoted = [256, 257, 258, 9999].map(|id| t.quoted(id));
+    assert_eq!(quoted, ["\" a\\n\\\"\"", "bytes E2 96", "\"E2\"", "#9999"]);
+}
+
+#[test]
 fn every_token_has_a_label_that_shows() {
     let t = story();
     for id in 0..4096 {

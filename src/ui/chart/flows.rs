@@ -6,7 +6,7 @@ use egui::{Key, Ui, Vec2, vec2};
 use egui_kittest::{Harness, kittest::Queryable};
 
 use crate::{
-    model::{ModelSource, built_in_tokenizer_json},
+    model::{ModelSource, WeightOptions, built_in_tokenizer_json},
     prediction::{LogitsRow, PassTiming, Phase, Prediction},
     sampling::{Mode, SamplingSettings, select},
     session::{Action, Origin, Session},
@@ -63,7 +63,9 @@ impl Window {
             parameters: 1000,
             device: "test".to_owned(),
             device_why: String::new(),
-            precision: "f32",
+            weights: WeightOptions::default(),
+            weight_bytes: 0,
+            notes: Vec::new(),
             load_ms: 0.0,
         };
         let session = Session::new(text, settings, Pace::Unlimited);

@@ -20,7 +20,7 @@ use egui_kittest::{
 
 use super::*;
 use crate::{
-    model::{ModelSource, built_in_tokenizer_json},
+    model::{ModelSource, WeightOptions, built_in_tokenizer_json},
     prediction::{AttentionRow, LayerRow, LogitsRow, PassTiming, Phase, Prediction, pack_weights},
     sampling::SamplingSettings,
     session::Session,
@@ -84,7 +84,9 @@ fn model(shape: Shape) -> Arc<ModelInfo> {
         parameters: 1000,
         device: "test".to_owned(),
         device_why: String::new(),
-        precision: "f32",
+        weights: WeightOptions::default(),
+        weight_bytes: 0,
+        notes: Vec::new(),
         load_ms: 0.0,
     })
 }
