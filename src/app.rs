@@ -8,19 +8,20 @@ use std::{
 
 use eframe::{CreationContext, Frame};
 use egui::{
-    Align2, CentralPanel, Context, Event as InputEvent, Key, KeyboardShortcut, Modifiers,
-    Panel as EdgePanel, RichText, Ui,
+    CentralPanel, Context, Event as InputEvent, Key, KeyboardShortcut, Modifiers,
+    Panel as EdgePanel, Ui,
 };
 
 use crate::{
     download::Download,
     export::{Job, Saver},
     hub::{Hub, HubError, RepoId, Revision},
-    model::{LoadRequest, ModelSource},
+    model::ModelSource,
     session::{Action, Session},
     store::{Remembered, Store},
     ui::{
         PanelContext, Theme, files,
+        notice::{self, Answer, Notice},
         open_model::{Decision, OpenModel},
         status,
         text::editor_id,
@@ -482,40 +483,15 @@ impl App {
     /// One notice at a time, over the panels, until it is dismissed.
     fn show_notice(&mut self, ui: &Ui) {
         let own = self.notice.as_ref().map(|notice| notice.text.as_str());
-        let text = own.or(self.session.notice());
-        let Some(text) = text.map(str::to_owned) else {
+        let Some(text) = own.or(self.session.notice()) else {
             return;
         };
-        let theme = self.theme;
         let offer = match &self.notice {
             None => self.session.offer().cloned(),
             Some(_) => None,
         };
-        let answer = egui::Area::new(egui::Id::unique("notice"))
-            .anchor(Align2::CENTER_BOTTOM, [0.0, -44.0 * self.remembered.scale])
-            .order(egui::Order::Foreground)
-            .show(ui.ctx(), |ui| {
-                egui::Frame::popup(ui.style())
-                    .fill(theme.panel)
-                    .inner_margin(PADDING)
-                    .show(ui, |ui| {
-                        ui.set_max_width(560.0 * self.remembered.scale);
-                        ui.horizontal(|ui| {
-                            ui.add(egui::Label::new(RichText::new(&text).color(theme.ink)).wrap());
-                            let take = offer
-                                .as_ref()
-                                .is_some_and(|request| ui.button(offer_label(request)).clicked());
-                            match (take, ui.button("Dismiss").clicked()) {
-                                (true, _) => Some(Answer::TakeOffer),
-                                (false, true) => Some(Answer::Dismiss),
-                                (false, false) => None,
-                            }
-                        })
-                        .inner
-                    })
-                    .inner
-            })
-            .inner;
+        let scale = self.remembered.scale;
+        let answer = notice::show(ui, self.theme, scale, text, offer.as_ref());
         if answer.is_some() {
             self.notice = None;
             self.actions.push(Action::DismissNotice);
@@ -527,43 +503,12 @@ impl App {
     }
 }
 
-/// What was said to a notice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answer {
-    Dismiss,
-    TakeOffer,
-}
-
-fn offer_label(request: &LoadRequest) -> &'static str {
-    if request.weights.allow_unknown_tensors {
-        "Load without them"
-    } else {
-        "Load in f32"
-    }
-}
-
 fn could_not_download(name: &str, error: &HubError) -> String {
     format!("{name} could not be downloaded: {error}.")
 }
 
-/// What is said of the window itself.
-struct Notice {
-    text: String,
-    /// When it goes without being dismissed, in the window's seconds: what went well needs no answer.
-    until: Option<f64>,
-}
-
-impl From<String> for Notice {
-    fn from(text: String) -> Self {
-        Self { text, until: None }
-    }
-}
-
 /// How long it is said that a file was saved.
 const SAVED_SECONDS: f64 = 8.0;
-
-/// Inner margin of a notice, in points.
-const PADDING: egui::Margin = egui::Margin::same(12);
 
 impl eframe::App for App {
     fn logic(&mut self, ctx: &Context, _frame: &mut Frame) {

@@ -10,6 +10,7 @@ pub mod generation_loop;
 mod hub_menu;
 pub mod logits;
 pub mod next_token;
+pub mod notice;
 pub mod open_model;
 pub mod sampling;
 pub mod sequence;
