@@ -8,19 +8,22 @@ use std::{
 
 use eframe::{CreationContext, Frame};
 use egui::{
-    Align2, CentralPanel, Context, Event as InputEvent, Key, KeyboardShortcut, Modifiers,
-    Panel as EdgePanel, RichText, Ui,
+    CentralPanel, Context, Event as InputEvent, Key, KeyboardShortcut, Modifiers,
+    Panel as EdgePanel, Ui,
 };
 
 use crate::{
     download::Download,
+    export::{Job, Saver},
     hub::{Hub, HubError, RepoId, Revision},
-    model::{LoadRequest, ModelSource},
+    model::ModelSource,
     session::{Action, Session},
     store::{Remembered, Store},
     ui::{
         PanelContext, Theme,
         card::mark_typed,
+        files,
+        notice::{self, Answer, Notice},
         open_model::{Decision, OpenModel},
         status,
         text::editor_id,
@@ -50,7 +53,8 @@ pub struct App {
     /// Where models by name come from; read from the environment when one is asked for, unless set.
     hub: Option<Hub>,
     /// A notice about the window itself; the session's own come from it.
-    notice: Option<String>,
+    notice: Option<Notice>,
+    saver: Saver,
     /// The built-in model took the place of one that could not be loaded at the start.
     fell_back: bool,
     /// A model that was picked and waits for a decision.
@@ -119,6 +123,7 @@ impl App {
             download: None,
             hub: None,
             notice: None,
+            saver: Saver::default(),
             fell_back: false,
             opening: None,
             written_at: 0.0,
@@ -135,6 +140,11 @@ impl App {
     /// How much may be recorded, in bytes, the window's own copies included.
     pub fn set_budget_bytes(&mut self, bytes: usize) {
         self.session.set_budget_bytes(bytes);
+    }
+
+    /// Asks in another way where files are to go.
+    pub fn set_saver(&mut self, saver: Saver) {
+        self.saver = saver;
     }
 
     pub fn session(&self) -> &Session {
@@ -232,7 +242,9 @@ impl App {
         let name = source.name();
         match OpenModel::read(source) {
             Ok(model) => self.opening = Some(model),
-            Err(error) => self.notice = Some(format!("{name} could not be loaded. {error}.")),
+            Err(error) => {
+                self.notice = Some(format!("{name} could not be loaded. {error}.").into())
+            }
         }
     }
 
@@ -268,7 +280,7 @@ impl App {
                 let ctx = ctx.clone();
                 self.download = Some(Download::start(hub, repo, move || ctx.request_repaint()));
             }
-            Err(error) => self.notice = Some(could_not_download(name, &error)),
+            Err(error) => self.notice = Some(could_not_download(name, &error).into()),
         }
     }
 
@@ -285,7 +297,7 @@ impl App {
         match outcome {
             Ok(folder) => self.load_folder(folder),
             Err(error) => {
-                self.notice = Some(could_not_download(&name.unwrap_or_default(), &error));
+                self.notice = Some(could_not_download(&name.unwrap_or_default(), &error).into());
             }
         }
     }
@@ -303,7 +315,7 @@ impl App {
                 self.unwritten = false;
                 self.notice = Some(format!(
                     "The text and settings could not be saved: {error}. Free some space or check the folder's permissions."
-                ));
+                ).into());
             }
         }
     }
@@ -444,8 +456,10 @@ impl App {
             *dock_size = ui.available_size();
             dock.show(ui, &mut ctx);
         });
+        let file = files::carry_out(ui, &mut ctx);
         session.set_window_bytes(panels.attention.gpu_bytes());
         self.fulfil(wishes, ui.ctx());
+        self.save(file, ui.ctx(), now);
         self.show_opening(ui);
         self.show_notice(ui);
     }
@@ -465,42 +479,37 @@ impl App {
         }
     }
 
+    /// Asks where a file is to go, and says what became of the last one.
+    fn save(&mut self, file: Option<Result<Job, String>>, ctx: &Context, now: f64) {
+        let started = file.map(|job| job.and_then(|job| self.saver.start(job, ctx.clone())));
+        if let Some(Err(why)) = started {
+            self.notice = Some(why.into());
+        }
+        match self.saver.outcome().flatten() {
+            Some(Ok(text)) => {
+                let until = Some(now + SAVED_SECONDS);
+                self.notice = Some(Notice { text, until });
+                ctx.request_repaint_after(Duration::from_secs_f64(SAVED_SECONDS));
+            }
+            Some(Err(why)) => self.notice = Some(why.into()),
+            None => {}
+        }
+        self.notice
+            .take_if(|notice| notice.until.is_some_and(|until| now >= until));
+    }
+
     /// One notice at a time, over the panels, until it is dismissed.
     fn show_notice(&mut self, ui: &Ui) {
-        let text = self.notice.as_deref().or(self.session.notice());
-        let Some(text) = text.map(str::to_owned) else {
+        let own = self.notice.as_ref().map(|notice| notice.text.as_str());
+        let Some(text) = own.or(self.session.notice()) else {
             return;
         };
-        let theme = self.theme;
         let offer = match &self.notice {
             None => self.session.offer().cloned(),
             Some(_) => None,
         };
-        let answer = egui::Area::new(egui::Id::unique("notice"))
-            .anchor(Align2::CENTER_BOTTOM, [0.0, -44.0 * self.remembered.scale])
-            .order(egui::Order::Foreground)
-            .show(ui.ctx(), |ui| {
-                egui::Frame::popup(ui.style())
-                    .fill(theme.panel)
-                    .inner_margin(PADDING)
-                    .show(ui, |ui| {
-                        ui.set_max_width(560.0 * self.remembered.scale);
-                        ui.horizontal(|ui| {
-                            ui.add(egui::Label::new(RichText::new(&text).color(theme.ink)).wrap());
-                            let take = offer
-                                .as_ref()
-                                .is_some_and(|request| ui.button(offer_label(request)).clicked());
-                            match (take, ui.button("Dismiss").clicked()) {
-                                (true, _) => Some(Answer::TakeOffer),
-                                (false, true) => Some(Answer::Dismiss),
-                                (false, false) => None,
-                            }
-                        })
-                        .inner
-                    })
-                    .inner
-            })
-            .inner;
+        let scale = self.remembered.scale;
+        let answer = notice::show(ui, self.theme, scale, text, offer.as_ref());
         if answer.is_some() {
             self.notice = None;
             self.actions.push(Action::DismissNotice);
@@ -512,27 +521,12 @@ impl App {
     }
 }
 
-/// What was said to a notice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answer {
-    Dismiss,
-    TakeOffer,
-}
-
-fn offer_label(request: &LoadRequest) -> &'static str {
-    if request.weights.allow_unknown_tensors {
-        "Load without them"
-    } else {
-        "Load in f32"
-    }
-}
-
 fn could_not_download(name: &str, error: &HubError) -> String {
     format!("{name} could not be downloaded: {error}.")
 }
 
-/// Inner margin of a notice, in points.
-const PADDING: egui::Margin = egui::Margin::same(12);
+/// How long it is said that a file was saved.
+const SAVED_SECONDS: f64 = 8.0;
 
 impl eframe::App for App {
     fn logic(&mut self, ctx: &Context, _frame: &mut Frame) {

@@ -1,6 +1,6 @@
 //! What a file was made from, as keys and values: model, device, prompt, text, step, sampling settings, version.
 
-use crate::session::Session;
+use crate::{sampling::SamplingSettings, session::Session};
 
 /// Ordered keys and values. Keys are lower-case ASCII words with underscores; values may hold anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,10 +25,7 @@ impl Facts {
         facts.add("text", &session.layout().text);
         facts.add("tokens", session.len().to_string());
         facts.add("step", session.selected().to_string());
-        let settings = session
-            .view()
-            .map_or_else(|| session.settings().clone(), |view| view.settings.clone());
-        if let Ok(settings) = serde_json::to_string(&*settings) {
+        if let Ok(settings) = serde_json::to_string(settings(session)) {
             facts.add("settings", settings);
         }
         facts
@@ -53,6 +50,13 @@ impl Facts {
             .iter()
             .map(|(key, value)| (key.as_str(), value.as_str()))
     }
+}
+
+/// Those that the shown step is drawn under, which a what-if may have changed.
+pub fn settings(session: &Session) -> &SamplingSettings {
+    session
+        .view()
+        .map_or_else(|| session.settings(), |view| &view.settings)
 }
 
 /// The text before the first token that was chosen from a prediction.

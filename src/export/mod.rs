@@ -17,13 +17,12 @@ pub mod raster;
 pub mod run;
 
 use std::{
-    ffi::OsString,
     fs,
     io::{self, Write as _},
     path::Path,
 };
 
-pub use dialog::{Job, Saving};
+pub use dialog::{Ask, Job, Saver};
 pub use facts::Facts;
 pub use figure::Figure;
 pub use run::RunRecord;
@@ -33,10 +32,9 @@ pub use run::RunRecord;
 /// # Errors
 /// Where the folder cannot be written to; nothing is left behind then.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut name = OsString::from(".");
-    name.push(path.file_name().ok_or(io::ErrorKind::InvalidInput)?);
-    name.push(".part");
-    let beside = path.with_file_name(name);
+    path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    // Not made from the file's own name, which may be as long as the file system allows.
+    let beside = path.with_file_name(format!(".logitscope-{}.part", std::process::id()));
     let write = || {
         let mut out = fs::File::create(&beside)?;
         out.write_all(bytes)?;

@@ -3,7 +3,7 @@
 //! Colours are gamma-encoded and premultiplied, and blended so, as egui's own shader does on a target that is not
 //! sRGB. A pixel belongs to a triangle when its centre lies inside; on an edge, the top and left ones count.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::Range};
 
 use egui::{
     Color32, ColorImage, ImageData, Rect, TextureFilter, TextureId, TexturesDelta,
@@ -77,8 +77,8 @@ pub fn rasterise(
 
 /// Whole pixels that may be drawn to.
 struct Clip {
-    x: std::ops::Range<usize>,
-    y: std::ops::Range<usize>,
+    x: Range<usize>,
+    y: Range<usize>,
 }
 
 impl Clip {
@@ -133,52 +133,81 @@ fn triangle(
     if area.is_nan() || area <= 0.0 {
         return;
     }
-    let bounds = |axis: usize, range: &std::ops::Range<usize>| {
+    let bounds = |axis: usize, range: &Range<usize>| {
         let values = at.map(|p| p[axis]);
         let min = values.into_iter().fold(f64::INFINITY, f64::min).floor();
         let max = values.into_iter().fold(f64::NEG_INFINITY, f64::max).ceil();
         range.start.max(min.max(0.0) as usize)..range.end.min(max.max(0.0) as usize)
     };
-    let colors = corners.map(|vertex| vertex.color.to_array().map(f32::from));
-    let same_color = colors[0] == colors[1] && colors[1] == colors[2];
-    let same_uv = corners[0].uv == corners[1].uv && corners[1].uv == corners[2].uv;
-    let texel = same_uv.then(|| sample([corners[0].uv.x, corners[0].uv.y]));
     let edges = [(1, 2), (2, 0), (0, 1)].map(|(from, to)| {
         let (a, b) = (at[from], at[to]);
         // With y downwards and this winding, a top edge runs right and a left edge runs up.
         let counts = (a[1] == b[1] && b[0] > a[0]) || b[1] < a[1];
         (a, b, counts)
     });
+    let center = |x: usize, y: usize| [x as f64 + 0.5, y as f64 + 0.5];
+    let inside = |x: usize, y: usize| {
+        edges.iter().all(|&(a, b, counts)| {
+            let w = cross(a, b, center(x, y));
+            w > 0.0 || (w == 0.0 && counts)
+        })
+    };
+    let colors = corners.map(|vertex| vertex.color.to_array().map(f32::from));
+    let same_color = colors[0] == colors[1] && colors[1] == colors[2];
+    let same_uv = corners[0].uv == corners[1].uv && corners[1].uv == corners[2].uv;
+    let texel = same_uv.then(|| sample([corners[0].uv.x, corners[0].uv.y]));
+    let flat = texel
+        .filter(|_| same_color)
+        .map(|texel| std::array::from_fn(|channel| colors[0][channel] * texel[channel]));
+    let shade = |x: usize, y: usize| -> [f32; 4] {
+        let share = edges.map(|(a, b, _)| (cross(a, b, center(x, y)) / area) as f32);
+        let mix = |of: [f32; 3]| of[0] * share[0] + of[1] * share[1] + of[2] * share[2];
+        let texel = texel.unwrap_or_else(|| {
+            sample([
+                mix(corners.map(|vertex| vertex.uv.x)),
+                mix(corners.map(|vertex| vertex.uv.y)),
+            ])
+        });
+        std::array::from_fn(|channel| mix(colors.map(|color| color[channel])) * texel[channel])
+    };
     let width = image.size[0];
     for y in bounds(1, &clip.y) {
-        for x in bounds(0, &clip.x) {
-            let p = [x as f64 + 0.5, y as f64 + 0.5];
-            let weights = edges.map(|(a, b, _)| cross(a, b, p));
-            let inside = weights
-                .iter()
-                .zip(&edges)
-                .all(|(&w, &(_, _, counts))| w > 0.0 || (w == 0.0 && counts));
-            if !inside {
-                continue;
+        // A triangle's pixels in a line follow one another: those at its ends are looked for from where the edges
+        // cross the line, a pixel to spare on either side.
+        let mut columns = bounds(0, &clip.x);
+        for (a, b, _) in &edges {
+            let (rise, at_zero) = (a[1] - b[1], cross(*a, *b, [0.5, y as f64 + 0.5]));
+            if rise > 0.0 {
+                let from = (-at_zero / rise).floor() - 1.0;
+                columns.start = columns.start.max(from.max(0.0) as usize);
+            } else if rise < 0.0 {
+                let to = (-at_zero / rise).ceil() + 2.0;
+                columns.end = columns.end.min(to.max(0.0) as usize);
             }
-            let share = weights.map(|w| (w / area) as f32);
-            let mix = |of: [f32; 3]| of[0] * share[0] + of[1] * share[1] + of[2] * share[2];
-            let texel = texel.unwrap_or_else(|| {
-                sample([
-                    mix(corners.map(|vertex| vertex.uv.x)),
-                    mix(corners.map(|vertex| vertex.uv.y)),
-                ])
-            });
-            let source: [f32; 4] = std::array::from_fn(|channel| {
-                let color = if same_color {
-                    colors[0][channel]
-                } else {
-                    mix(colors.map(|color| color[channel]))
-                };
-                color * texel[channel]
-            });
-            let pixel = &mut image.pixels[y * width + x];
-            *pixel = over(source, *pixel);
+        }
+        while !columns.is_empty() && !inside(columns.start, y) {
+            columns.start += 1;
+        }
+        while !columns.is_empty() && !inside(columns.end - 1, y) {
+            columns.end -= 1;
+        }
+        let first = columns.start;
+        let Some(line) = image
+            .pixels
+            .get_mut(y * width + first..y * width + columns.end)
+        else {
+            continue;
+        };
+        match flat {
+            Some(source) if source[3] >= 255.0 => line.fill(over(source, Color32::TRANSPARENT)),
+            Some(source) => line
+                .iter_mut()
+                .for_each(|pixel| *pixel = over(source, *pixel)),
+            None => {
+                for (x, pixel) in (first..).zip(line) {
+                    *pixel = over(shade(x, y), *pixel);
+                }
+            }
         }
     }
 }

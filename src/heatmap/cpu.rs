@@ -79,12 +79,16 @@ impl Triangle {
             })
     }
 
-    fn get(&self, query: usize, key: usize) -> f32 {
-        self.cells
-            .get(query)
-            .and_then(|row| row.get(key))
-            .copied()
-            .unwrap_or(ABSENT)
+    /// The largest value of a query over some keys: a NaN where there is one, [`ABSENT`] where there is nothing.
+    fn largest(&self, query: usize, keys: Range<usize>) -> f32 {
+        let row = self.cells.get(query).map_or(&[][..], Vec::as_slice);
+        let values = row.get(keys).unwrap_or_default();
+        let largest = values.iter().copied().reduce(|held, value| match () {
+            () if held.is_nan() || value.is_nan() => f32::NAN,
+            () if held == ABSENT || (value != ABSENT && value > held) => value,
+            () => held,
+        });
+        largest.unwrap_or(ABSENT)
     }
 }
 
@@ -141,12 +145,13 @@ fn cells_under(p: usize, first: f32, inverse: f32) -> Range<usize> {
     start..end.max(start + 1)
 }
 
-/// The colour of a pixel at `x`, `y` that covers these queries and keys.
+/// The colour of a pixel at `x`, `y` that covers these queries and keys. `look` gives the largest value of a query over
+/// a range of keys that are not masked for it: a NaN where there is one, [`ABSENT`] where there is nothing.
 ///
 /// Keep in sync with `shade` in `shaders/heatmap.wgsl`.
 fn shade(
     picture: &Picture,
-    triangle: &Triangle,
+    look: impl Fn(usize, Range<usize>) -> f32,
     (x, y): (usize, usize),
     queries: Range<usize>,
     keys: &Range<usize>,
@@ -169,14 +174,12 @@ fn shade(
     }
     let mut largest: Option<f32> = None;
     for query in queries.start.max(keys.start)..last {
-        for key in keys.start..keys.end.min(query + 1) {
-            let value = triangle.get(query, key);
-            if value.is_nan() {
-                return palette.not_a_number;
-            }
-            if value != ABSENT && largest.is_none_or(|held| value > held) {
-                largest = Some(value);
-            }
+        let value = look(query, keys.start..keys.end.min(query + 1));
+        if value.is_nan() {
+            return palette.not_a_number;
+        }
+        if value != ABSENT && largest.is_none_or(|held| value > held) {
+            largest = Some(value);
         }
     }
     let Some(value) = largest else {
@@ -209,10 +212,58 @@ pub fn paint_cpu(picture: &Picture, triangle: &Triangle) -> ColorImage {
         let queries = cells_under(y, first_cell[1], inverse);
         let line = &mut image.pixels[y * size[0]..(y + 1) * size[0]];
         for (x, (pixel, keys)) in line.iter_mut().zip(&columns).enumerate() {
-            *pixel = shade(picture, triangle, (x, y), queries.clone(), keys);
+            let look = |query, keys| triangle.largest(query, keys);
+            *pixel = shade(picture, look, (x, y), queries.clone(), keys);
         }
     }
     image
+}
+
+/// Paints the wall of all heads: thumbnails of `[n_layer, n_head]`, the weights alone. `record` holds the rows of the
+/// current path. One head is not painted here: it is left as ground.
+pub fn paint_wall_cpu(picture: &Picture, record: &[Option<&Arc<AttentionRow>>]) -> ColorImage {
+    let size = picture.size_px.map(|px| px as usize);
+    let mut image = ColorImage::filled(size, picture.palette.ground);
+    let Arrangement::Wall { pitch_px, thumb_px } = picture.arrangement else {
+        return image;
+    };
+    let inverse = picture.side as f32 / thumb_px as f32;
+    let cells: Vec<_> = (0..thumb_px as usize)
+        .map(|p| cells_under(p, 0.0, inverse))
+        .collect();
+    let pitch = pitch_px as usize;
+    let Shape { n_layer, n_head } = picture.shape;
+    for (layer, head) in (0..n_layer).flat_map(|layer| (0..n_head).map(move |head| (layer, head))) {
+        for (y, queries) in cells.iter().enumerate() {
+            let rows: Vec<_> = queries
+                .clone()
+                .map(|query| record.get(query).copied().flatten())
+                .map(|row| row.and_then(|row| row.head_words(layer, head)))
+                .collect();
+            for (x, keys) in cells.iter().enumerate() {
+                let look = |query: usize, keys: Range<usize>| {
+                    let words = rows.get(query - queries.start).copied().flatten();
+                    words.map_or(ABSENT, |words| largest_weight(words, keys))
+                };
+                let at = (head * pitch + x, layer * pitch + y);
+                if at.0 < size[0] && at.1 < size[1] {
+                    image[at] = shade(picture, look, (x, y), queries.clone(), keys);
+                }
+            }
+        }
+    }
+    image
+}
+
+/// The largest of a row's weights, packed two a word. Weights are not negative, so that their bits compare as they do,
+/// NaN above all.
+fn largest_weight(words: &[u32], keys: Range<usize>) -> f32 {
+    let bits = keys.filter_map(|key| Some(words.get(key / 2)? >> (16 * (key % 2)) & 0xffff));
+    let bits = bits.max().unwrap_or_default() as u16;
+    match half::f16::from_bits(bits).to_f32() {
+        weight if weight.is_finite() => weight,
+        _ => f32::NAN,
+    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! - [`gpu`]: one fragment shader, `shaders/heatmap.wgsl`, that draws one head or the wall of all heads.
 //! - [`wall`]: the wall's texture, of which only what has changed is drawn.
 //! - [`cpu`]: the same picture of one head, pixel by pixel on the CPU, for devices without storage buffers.
+//! - [`means`]: means over heads, worked out row by row from the record.
 //! - [`rollout`]: attention rollout, worked out row by row from the record.
 //! - [`rows`]: what is worked out once for each row and kept while the row stays the same.
 //! - [`color`]: the colour maps that both share.
@@ -22,6 +23,7 @@
 pub mod color;
 pub mod cpu;
 pub mod gpu;
+pub mod means;
 pub mod rollout;
 pub mod rows;
 pub mod store;
@@ -30,8 +32,9 @@ pub mod wall;
 use egui::Color32;
 
 pub use color::cividis;
-pub use cpu::{Cell, Triangle, paint_cpu, read_cell, score_bound};
+pub use cpu::{Cell, Triangle, paint_cpu, paint_wall_cpu, read_cell, score_bound};
 pub use gpu::{Heatmap, HeatmapCallback, PictureSlot};
+pub use means::{Means, mean_weights};
 pub use rollout::Rollout;
 pub use rows::{RowCache, largest_score, largest_weight_after_first};
 pub use store::{RowStore, Synced};

@@ -10,14 +10,18 @@
 
 use std::sync::Arc;
 
-use super::{Shape, rows::Source};
-use crate::prediction::{AttentionRow, LayerRow, pack_weights, unpack_weight};
+use super::{
+    Heads, Shape,
+    means::{mean_weights, one_head},
+    rows::Source,
+};
+use crate::prediction::AttentionRow;
 
 /// Multiplications in one [`Rollout::sync`] at most, a few milliseconds; one row is always made.
 const FRAME_PRODUCTS: usize = 4 << 20;
 
 /// The rollout of one path, as far as it has been worked out.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Rollout {
     shape: Shape,
     sources: Vec<Source>,
@@ -123,27 +127,14 @@ impl Rollout {
             below = Some(layer);
         }
         let last = self.products.last()?.get(start(query)..)?;
-        Some(Arc::new(AttentionRow {
-            n_head: 1,
-            keys: query + 1,
-            layers: vec![Some(Arc::new(LayerRow {
-                words: pack_weights(last).collect(),
-                log_sum_exp: vec![0.0],
-            }))],
-        }))
+        Some(one_head(last))
     }
 
     /// One row of Â: half the mean over a layer's heads, half the token itself, divided by its sum.
     fn mixed(&self, row: &AttentionRow, layer: usize) -> Option<Vec<f32>> {
-        let mut mixed = vec![0.0f32; row.keys];
-        for head in 0..row.n_head {
-            let words = row.head_words(layer, head)?;
-            for (key, sum) in mixed.iter_mut().enumerate() {
-                *sum += unpack_weight(words, key)?;
-            }
-        }
-        for sum in &mut mixed {
-            *sum *= 0.5 / row.n_head as f32;
+        let mut mixed = mean_weights(row, self.shape, Heads::layer(self.shape, layer))?;
+        for share in &mut mixed {
+            *share *= 0.5;
         }
         *mixed.last_mut()? += 0.5;
         let total: f32 = mixed.iter().sum();
@@ -157,6 +148,7 @@ impl Rollout {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::prediction::{LayerRow, pack_weights};
 
     /// `[n_layer, n_head, keys]` weights of one query.
     fn row(weights: &[&[&[f32]]]) -> Arc<AttentionRow> {

@@ -9,7 +9,7 @@ use super::{Cell, Heads, Quantity, Shape, read_cell};
 use crate::prediction::{AttentionRow, unpack_weight};
 
 /// Which row something was made from.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Source {
     Nothing,
     Row(Weak<AttentionRow>),

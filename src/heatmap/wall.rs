@@ -12,6 +12,7 @@ pub struct WallTexture {
     slot: PictureSlot,
     texture: Option<wgpu::Texture>,
     drawn: Option<Drawn>,
+    drawings: usize,
 }
 
 /// What a wall was drawn from.
@@ -62,6 +63,7 @@ impl WallTexture {
             slot: heatmap.slot(),
             texture: None,
             drawn: None,
+            drawings: 0,
         }
     }
 
@@ -70,9 +72,17 @@ impl WallTexture {
     /// The colours of `picture` must be opaque.
     pub fn refresh(&mut self, heatmap: &Heatmap, picture: &Picture) -> bool {
         let now = Drawn::of(picture, &heatmap.store);
-        if self.drawn == Some(now) {
+        let from = |drawn: Drawn| drawn.changed_from(&now, &heatmap.store);
+        if self
+            .drawn
+            .and_then(from)
+            .is_some_and(|row| row >= picture.rows)
+        {
+            // Only rows have changed that are not shown.
+            self.drawn = Some(now);
             return false;
         }
+        self.drawings += 1;
         let size = wgpu::Extent3d {
             width: picture.size_px[0].max(1),
             height: picture.size_px[1].max(1),
@@ -100,6 +110,11 @@ impl WallTexture {
         heatmap.draw_wall(&mut self.slot, picture, &view, changed_from);
         self.texture = Some(texture);
         replaced
+    }
+
+    /// How often it has been drawn to.
+    pub fn drawings(&self) -> usize {
+        self.drawings
     }
 
     pub fn texture(&self) -> Option<&wgpu::Texture> {

@@ -94,6 +94,22 @@ pub enum SettingsError {
 }
 
 impl SamplingSettings {
+    /// What decides which token is drawn, in a line; filters that are off are not named.
+    pub fn summary(&self) -> String {
+        let mut parts = Vec::new();
+        let mut add = |is_on: bool, part: String| parts.extend(is_on.then_some(part));
+        let sampled = !self.is_greedy();
+        add(!sampled, "greedy".to_owned());
+        add(sampled, format!("T {}", self.temperature));
+        add(sampled && self.top_k > 0, format!("top-k {}", self.top_k));
+        add(sampled && self.top_p < 1.0, format!("top-p {}", self.top_p));
+        add(sampled && self.min_p > 0.0, format!("min-p {}", self.min_p));
+        let penalty = self.repetition_penalty;
+        add(penalty != 1.0, format!("repetition penalty {penalty}"));
+        add(sampled, format!("seed {}", self.seed));
+        parts.join(", ")
+    }
+
     /// Refuses the first value that is negative, NaN, infinite or out of range, by name.
     ///
     /// # Errors

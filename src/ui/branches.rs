@@ -16,17 +16,16 @@ use egui_material_icons::{
 };
 
 use super::{
-    PanelContext,
+    Panel, PanelContext,
     card::Card,
     chart::{self, Faces},
 };
 use crate::session::{Action, Branch, NodeId, Session};
 
-const TITLE: &str = "Branches";
 const SUBTITLE: &str = "each end of the history tree, under the one it forks from · Σ log P over all its factors, in nats, model P · mean per factor · click goes to it";
 
 /// What the panel remembers.
-#[derive(Default, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct BranchesState {
     #[serde(skip)]
@@ -37,7 +36,7 @@ pub struct BranchesState {
 }
 
 /// What the list depends on.
-#[derive(PartialEq)]
+#[derive(Clone, PartialEq)]
 struct ListKey {
     head: NodeId,
     record: (usize, usize, usize),
@@ -62,15 +61,11 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
     let session = ctx.session;
     let mut state = std::mem::take(&mut ctx.panels.branches);
     let list = state.list(session);
-    let title = Card {
-        title: TITLE,
-        subtitle: SUBTITLE.to_owned(),
-    }
-    .show(
+    let title = Card::new(Panel::Branches, SUBTITLE).show(
         ui,
-        ctx.theme,
-        |ui| chart::copy_table_item(ui, || Some(words::table(&list))),
-        |ui| {
+        ctx,
+        |_| {},
+        |ui, ctx| {
             if list.is_empty() {
                 chart::no_view(ui, ctx);
             } else {
@@ -80,6 +75,11 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
     );
     ctx.panels.branches = state;
     title
+}
+
+/// Tab-separated, one row a branch.
+pub fn table(ctx: &mut PanelContext) -> String {
+    words::table(&ctx.panels.branches.list(ctx.session))
 }
 
 /// Right ends of the columns of numbers, and where the buttons begin, in points.

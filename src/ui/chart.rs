@@ -251,15 +251,6 @@ pub fn choice_button(ui: &mut Ui, theme: &Theme, name: &str, on: bool) -> Respon
     response
 }
 
-/// The menu entry that every chart has.
-pub fn copy_table_item(ui: &mut Ui, table: impl FnOnce() -> Option<String>) {
-    if ui.button("Copy numbers as table").clicked()
-        && let Some(table) = table()
-    {
-        ui.ctx().copy_text(table);
-    }
-}
-
 /// What to say where a step has no distribution to draw, and whether computing it again would help.
 fn why_no_view(session: &Session) -> (String, bool) {
     let step = session.selected();

@@ -8,14 +8,15 @@ mod words;
 
 use egui::{Grid, Response, RichText, ScrollArea, Ui};
 
+pub use words::table;
+
 use super::{
-    PanelContext, Theme,
+    Panel, PanelContext, Theme,
     card::Card,
     chart::{self, Faces},
 };
 use crate::session::{Action, Cost, MeasurementState, Session};
 
-const TITLE: &str = "Cost";
 const SUBTITLE: &str = "model time in ms until a pass's logits are read back, and the tokens it puts through the model, against the tokens in the sequence · recording attention and the pace are not in it";
 
 /// The chart is no lower, in points at 100 % type: then the panel scrolls.
@@ -23,16 +24,16 @@ const LEAST_CHART_POINTS: f32 = 170.0;
 
 pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
     let session = ctx.session;
-    Card {
-        title: TITLE,
-        subtitle: SUBTITLE.to_owned(),
-    }
-    .show(
+    Card::new(Panel::Cost, SUBTITLE).show(
         ui,
-        ctx.theme,
-        |ui| chart::copy_table_item(ui, || Some(words::table(session))),
-        |ui| {
-            chart::header_slot(ui, TITLE, ctx.theme, |ui| measure_button(ui, ctx));
+        ctx,
+        |_| {},
+        |ui, ctx| {
+            if !ctx.panels.on_paper {
+                chart::header_slot(ui, Panel::Cost.title(), ctx.theme, |ui| {
+                    measure_button(ui, ctx)
+                });
+            }
             if session.toy().is_some() {
                 chart::say(ui, ctx.theme, words::NOTHING_COMPUTED);
             } else if session.is_empty() {

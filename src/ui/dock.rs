@@ -209,7 +209,7 @@ fn shares(tiles: &mut Tiles<Panel>, dir: LinearDir, panels: &[(Panel, f32)]) -> 
 }
 
 /// Shows one panel and returns its title's response.
-fn show_panel(panel: Panel, ui: &mut Ui, ctx: &mut PanelContext) -> egui::Response {
+pub(super) fn show_panel(panel: Panel, ui: &mut Ui, ctx: &mut PanelContext) -> egui::Response {
     match panel {
         Panel::Text => text::show(ui, ctx),
         Panel::Tokens => tokens::show(ui, ctx),

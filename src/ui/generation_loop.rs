@@ -11,7 +11,7 @@ use std::{sync::Arc, time::Duration};
 use egui::{Id, Rect, Response, RichText, ScrollArea, Sense, Ui, pos2, vec2};
 
 use super::{
-    PanelContext,
+    Panel, PanelContext,
     card::Card,
     chart::{self, Faces},
 };
@@ -22,14 +22,13 @@ use crate::{
 };
 use paint::{Painting, Regions};
 
-const TITLE: &str = "Loop";
 const SUBTITLE: &str = "last three iterations · bar model P, % drawn from after the filters · u against the cumulative sum of drawn from · stop tests in their order";
 
 /// Iterations on show.
 const ITERATIONS: usize = 3;
 
 /// What the panel remembers.
-#[derive(Default, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct LoopState {
     #[serde(skip)]
@@ -129,18 +128,16 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
             .request_repaint_after(Duration::from_secs_f64(seconds));
     }
     let shown = state.shown(session, phase);
-    let title = Card {
-        title: TITLE,
-        subtitle: SUBTITLE.to_owned(),
-    }
-    .show(
+    let title = Card::new(Panel::Loop, SUBTITLE).show(
         ui,
-        ctx.theme,
-        |ui| chart::copy_table_item(ui, || Some(words::table(session, &shown))),
-        |ui| {
-            chart::header_slot(ui, TITLE, ctx.theme, |ui| {
-                next_phase(ui, ctx, &mut state.walk, phase);
-            });
+        ctx,
+        |_| {},
+        |ui, ctx| {
+            if !ctx.panels.on_paper {
+                chart::header_slot(ui, Panel::Loop.title(), ctx.theme, |ui| {
+                    next_phase(ui, ctx, &mut state.walk, phase);
+                });
+            }
             if shown.is_empty() {
                 chart::no_view(ui, ctx);
             } else {
@@ -150,6 +147,13 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
     );
     ctx.panels.generation_loop = state;
     title
+}
+
+/// Tab-separated, one row a candidate of each iteration on show.
+pub fn table(ctx: &mut PanelContext) -> String {
+    let state = &mut ctx.panels.generation_loop;
+    let phase = state.walk.phase(ctx.session, ctx.now);
+    words::table(ctx.session, &state.shown(ctx.session, phase))
 }
 
 fn next_phase(ui: &mut Ui, ctx: &mut PanelContext, walk: &mut Walk, phase: LoopPhase) {

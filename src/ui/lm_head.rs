@@ -15,7 +15,7 @@ use std::sync::{Arc, Weak};
 use egui::{Id, Rect, Response, Ui, UiBuilder};
 
 use super::{
-    PanelContext,
+    Panel, PanelContext,
     card::Card,
     chart::{self, Faces},
     logits::{layout::Token, pair, shown_temperature},
@@ -27,8 +27,6 @@ use crate::{
     sampling::{Softmax, rank},
     session::{Action, Session, StepView},
 };
-
-const TITLE: &str = "LM head";
 
 /// Most matches that the find field lists.
 const MATCHES: usize = 12;
@@ -55,7 +53,7 @@ impl Chart {
 }
 
 /// What the panel remembers.
-#[derive(Default, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct LmHeadState {
     chart: Chart,
@@ -130,6 +128,7 @@ impl LmHeadState {
 }
 
 /// What takes a pass over the vocabulary, for one answer beside one row of recorded logits.
+#[derive(Clone)]
 struct Derived {
     explanation: Weak<Explanation>,
     logits: Weak<LogitsRow>,
@@ -183,18 +182,16 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
         token: token.map(|id| (ctx.label(id), is_pinned(ctx, id))),
     };
     let mut wish = None;
-    let title = Card {
-        title: TITLE,
-        subtitle,
-    }
-    .show(
+    let title = Card::new(Panel::LmHead, subtitle).show(
         ui,
-        ctx.theme,
+        ctx,
         |ui| wish = items.show(ui),
-        |ui| {
-            chart::header_slot(ui, TITLE, ctx.theme, |ui| {
-                controls(ui, ctx, &mut state, token, all)
-            });
+        |ui, ctx| {
+            if !ctx.panels.on_paper {
+                chart::header_slot(ui, Panel::LmHead.title(), ctx.theme, |ui| {
+                    controls(ui, ctx, &mut state, token, all)
+                });
+            }
             match (session.view(), token) {
                 (Some(view), Some(token)) => content(ui, ctx, view, token, &mut state, all),
                 _ => chart::no_view(ui, ctx),
@@ -208,26 +205,27 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
                 .panels
                 .logits
                 .toggle_pin_in(view.logits.values.len(), token),
-            Wish::Copy => {
-                let table = words::table(session, view, state.chart, token);
-                ui.ctx().copy_text(table);
-            }
         }
     }
     ctx.panels.lm_head = state;
     title
 }
 
-fn without_a_head(ui: &mut Ui, ctx: &PanelContext) -> Response {
-    let card = Card {
-        title: TITLE,
-        subtitle: String::new(),
-    };
-    card.show(
+/// The chart that is chosen, as numbers: tab-separated.
+pub fn table(ctx: &mut PanelContext) -> Option<String> {
+    let session = ctx.session;
+    let view = session.view().filter(|_| session.toy().is_none())?;
+    let state = &mut ctx.panels.lm_head;
+    let token = looked_at(session, view, state)?;
+    Some(words::table(session, view, state.chart, token))
+}
+
+fn without_a_head(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
+    Card::new(Panel::LmHead, "").show(
         ui,
-        ctx.theme,
+        ctx,
         |_| {},
-        |ui| {
+        |ui, ctx| {
             chart::say(ui, ctx.theme, words::TOY_HAS_NO_HEAD);
         },
     )
@@ -259,7 +257,6 @@ fn is_pinned(ctx: &PanelContext, id: u32) -> bool {
 enum Wish {
     Follow,
     Pin,
-    Copy,
 }
 
 struct Menu {
@@ -286,7 +283,6 @@ impl Menu {
             let verb = if *pinned { "Let go of" } else { "Pin" };
             item(&format!("{verb} {label}"), true, Wish::Pin);
         }
-        item("Copy numbers as table", self.token.is_some(), Wish::Copy);
         wish
     }
 }

@@ -18,7 +18,7 @@ use layout::{Columns, FAR, Plan, TOP, Token, far_tokens};
 use rows::Rows;
 
 use super::{
-    PanelContext,
+    Panel, PanelContext,
     card::Card,
     chart::{self, Faces},
 };
@@ -28,10 +28,8 @@ use crate::{
     session::{Action, Session, StepView},
 };
 
-const TITLE: &str = "Logits → softmax";
-
 /// What the panel remembers.
-#[derive(Default, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct LogitsState {
     /// Bars show raw logits instead of their distance from the mean.
@@ -47,6 +45,7 @@ pub struct LogitsState {
 }
 
 /// What takes a pass over the vocabulary, for one row at one temperature.
+#[derive(Clone)]
 struct Derived {
     row: Weak<LogitsRow>,
     temperature: f32,
@@ -148,13 +147,9 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
     let pins = !state.pinned.is_empty();
     let mut bars = None;
     let mut release = false;
-    let title = Card {
-        title: TITLE,
-        subtitle,
-    }
-    .show(
+    let title = Card::new(Panel::Logits, subtitle).show(
         ui,
-        ctx.theme,
+        ctx,
         |ui| {
             for (choice, name) in [(false, "Bars show z − mean z"), (true, "Bars show raw z")] {
                 if ui.radio(raw == choice, name).clicked() {
@@ -164,9 +159,8 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
             release = ui
                 .add_enabled(pins, egui::Button::new("Release pins"))
                 .clicked();
-            chart::copy_table_item(ui, || session.view().map(|view| table(session, view)));
         },
-        |ui| match session.view() {
+        |ui, ctx| match session.view() {
             Some(view) => both_charts(ui, ctx, view, &mut state),
             None => chart::no_view(ui, ctx),
         },
@@ -334,7 +328,11 @@ fn controls(
     let mut temperature = view.settings.temperature;
     let scale = ctx.scale;
     let mut raw = state.raw;
-    chart::header_slot(ui, TITLE, ctx.theme, |ui| {
+    // What is set here is said in the line below the title.
+    if ctx.panels.on_paper {
+        return;
+    }
+    chart::header_slot(ui, Panel::Logits.title(), ctx.theme, |ui| {
         let room = ui.available_width();
         let greedy = view.settings.mode == Mode::Greedy;
         let why = if greedy {
@@ -399,10 +397,12 @@ fn controls(
     }
 }
 
-/// Tab-separated, one row a token: the most likely ones and those from far down.
-fn table(session: &Session, view: &StepView) -> String {
+/// Tab-separated, one row a token: the most likely ones, the pinned ones and those from far down.
+pub fn table(session: &Session, state: &LogitsState) -> Option<String> {
+    let view = session.view()?;
+    let values = &view.logits.values;
     let temperature = shown_temperature(&view.settings);
-    let softmax = Softmax::new(&view.logits.values, temperature);
+    let softmax = Softmax::new(values, temperature);
     let mut out = format!(
         "rank\tid\ttoken\tlogit z\tz - mean z\tsoftmax at T {temperature:.2} (%)\tchosen\n"
     );
@@ -411,10 +411,14 @@ fn table(session: &Session, view: &StepView) -> String {
         logit: row.logit,
         rank: row.rank,
     });
-    let far = far_tokens(&view.logits.values)
-        .into_iter()
-        .filter(|token| token.rank > view.top.len());
-    for token in top.chain(far) {
+    let pinned = state.pinned.iter().map(|&id| Token::of(values, id));
+    let mut tokens: Vec<_> = top.collect();
+    for token in pinned.chain(far_tokens(values)) {
+        if tokens.iter().all(|held| held.id != token.id) {
+            tokens.push(token);
+        }
+    }
+    for token in tokens {
         let label = session
             .tokenizer()
             .map(|tokenizer| tokenizer.label(token.id))
@@ -437,7 +441,7 @@ fn table(session: &Session, view: &StepView) -> String {
             100.0 * softmax.prob(token.logit)
         ));
     }
-    out
+    Some(out)
 }
 
 #[cfg(test)]

@@ -6,11 +6,13 @@ pub mod card;
 pub mod chart;
 pub mod cost;
 pub mod dock;
+pub mod files;
 pub mod generation_loop;
 mod hub_menu;
 pub mod lm_head;
 pub mod logits;
 pub mod next_token;
+pub mod notice;
 pub mod open_model;
 pub mod sampling;
 pub mod sequence;
@@ -25,7 +27,10 @@ pub mod transport;
 use eframe::egui_wgpu::RenderState;
 pub use theme::Theme;
 
-use crate::session::{Action, Session};
+use crate::{
+    export::Facts,
+    session::{Action, Session},
+};
 
 /// The panels that can be docked.
 #[derive(
@@ -92,6 +97,36 @@ impl Panel {
             Self::Toy => "Toy",
         }
     }
+
+    /// The panel's numbers as its menu copies and saves them: cells separated by tabs, a row a line, the first one
+    /// the headings. `None` where there are none yet.
+    fn table(self, ctx: &mut PanelContext) -> Option<String> {
+        let session = ctx.session;
+        match self {
+            Self::Sampling => Some(sampling::table(session.settings())),
+            Self::NextToken => next_token::table(session),
+            Self::Logits => logits::table(session, &ctx.panels.logits),
+            _ if session.is_empty() => None,
+            Self::Text | Self::Tokens => Some(tokens::table(session)),
+            Self::Attention => attention::table(ctx),
+            Self::Timeline => Some(timeline::table(session)),
+            Self::Sequence => Some(sequence::table(session)),
+            Self::Loop => Some(generation_loop::table(ctx)),
+            Self::Branches => Some(branches::table(ctx)),
+            Self::LmHead => lm_head::table(ctx),
+            Self::Cost => Some(cost::table(session)),
+            Self::Toy => session.toy().map(|toy| toy::table(toy)),
+        }
+    }
+
+    /// What of the panel's choices its files say, beside what every file says.
+    fn add_facts(self, ctx: &mut PanelContext, facts: &mut Facts) {
+        match self {
+            Self::Attention => attention::add_facts(ctx, facts),
+            Self::Sequence => sequence::add_facts(ctx, facts),
+            _ => {}
+        }
+    }
 }
 
 /// What a panel may read, and where it leaves what the user asked for.
@@ -129,7 +164,7 @@ impl PanelContext<'_> {
 }
 
 /// View state of the panels; what is worth keeping survives a restart.
-#[derive(Default, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct PanelState {
     pub attention: attention::AttentionState,
@@ -143,6 +178,12 @@ pub struct PanelState {
     /// Index of the token that the pointer is on, in any panel: highlighted in all others next frame.
     #[serde(skip)]
     pub hovered_token: Option<usize>,
+    /// What a panel's menu was asked to copy or save: carried out once all panels are drawn.
+    #[serde(skip)]
+    pub wish: Option<files::Wish>,
+    /// The panel is drawn into a file: without what only a pointer or a keyboard is for.
+    #[serde(skip)]
+    pub on_paper: bool,
 }
 
 impl PanelState {

@@ -14,7 +14,7 @@ use egui::{Id, Rect, Response, ScrollArea, Sense, Ui, UiBuilder, pos2, vec2};
 use layout::{Columns, Regions, Widths};
 
 use super::{
-    PanelContext, Theme,
+    Panel, PanelContext, Theme,
     card::Card,
     chart::{self, Faces},
 };
@@ -24,13 +24,11 @@ use crate::{
     session::{Action, Redraw, Session, StepView, TOP_ROWS, TokenRow},
 };
 
-const TITLE: &str = "Next token";
-
 /// Most matches that the find field lists.
 const MATCHES: usize = 40;
 
 /// What the panel remembers.
-#[derive(Default, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct NextTokenState {
     /// What is typed in the find field.
@@ -41,6 +39,7 @@ pub struct NextTokenState {
 }
 
 /// The matches of a query as rows of one step, kept while both stay the same: a search reads the whole vocabulary.
+#[derive(Clone)]
 struct Found {
     query: String,
     row: Weak<LogitsRow>,
@@ -82,23 +81,19 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
         .view()
         .map_or_else(String::new, |view| words::subtitle(session, view));
     let mut asked = Vec::new();
-    let title = Card {
-        title: TITLE,
-        subtitle,
-    }
-    .show(
+    let title = Card::new(Panel::NextToken, subtitle).show(
         ui,
-        ctx.theme,
-        |ui| {
-            chart::copy_table_item(ui, || {
-                session.view().map(|view| words::table(session, view))
-            });
-            redraw::menu(ui, session, &mut asked);
-        },
-        |ui| content(ui, ctx),
+        ctx,
+        |ui| redraw::menu(ui, session, &mut asked),
+        content,
     );
     ctx.actions.extend(asked);
     title
+}
+
+/// Tab-separated, one row a token.
+pub fn table(session: &Session) -> Option<String> {
+    session.view().map(|view| words::table(session, view))
 }
 
 fn content(ui: &mut Ui, ctx: &mut PanelContext) {
@@ -114,7 +109,10 @@ fn content(ui: &mut Ui, ctx: &mut PanelContext) {
 /// The find field beside the title; true when Enter was pressed in it.
 fn find_field(ui: &mut Ui, ctx: &PanelContext, state: &mut NextTokenState) -> bool {
     let mut entered = false;
-    chart::header_slot(ui, TITLE, ctx.theme, |ui| {
+    if ctx.panels.on_paper && state.query.is_empty() {
+        return false;
+    }
+    chart::header_slot(ui, Panel::NextToken.title(), ctx.theme, |ui| {
         let hint = "Any token of the vocabulary: text (· or a blank for a space) or id";
         let name = "Find a token by text or id";
         entered = chart::find_field(ui, ctx, &mut state.query, name, hint);
@@ -225,7 +223,13 @@ fn distribution(
         chart::note(ui, rect, &words::filters_note(view), ctx.theme);
     }
     if let Some(rect) = regions.hint {
-        redraw::foot(ui, ctx, rect, rows.redraw.as_ref(), &words::hint(view));
+        redraw::foot(
+            ui,
+            ctx,
+            rect,
+            rows.redraw.as_ref(),
+            &words::hints(view, ctx.panels.on_paper),
+        );
     }
     ui.advance_cursor_after_rect(ui.max_rect());
 }

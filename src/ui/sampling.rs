@@ -7,7 +7,7 @@ use egui::{
     emath::Numeric,
 };
 
-use super::{PanelContext, Theme, card::Card, chart};
+use super::{Panel, PanelContext, Theme, card::Card, chart};
 use crate::{
     sampling::{Mode, SamplingSettings},
     session::Action,
@@ -20,15 +20,11 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
     let theme = ctx.theme;
     let scale = ctx.scale;
     let mut reset = false;
-    let title = Card {
-        title: "Sampling",
-        subtitle: subtitle(&settings),
-    }
-    .show(
+    let title = Card::new(Panel::Sampling, subtitle(&settings)).show(
         ui,
-        theme,
+        ctx,
         |ui| reset = ui.button("Defaults").clicked(),
-        |ui| {
+        |ui, _| {
             ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
                 ui.horizontal_wrapped(|ui| {
                     ui.spacing_mut().item_spacing.x = 5.0;
@@ -49,6 +45,49 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
         ctx.act(Action::SetSettings(Arc::new(settings)));
     }
     title
+}
+
+/// Tab-separated, one row a setting, with the value that turns it off named so.
+pub fn table(settings: &SamplingSettings) -> String {
+    let off = |is_off: bool, value: String| if is_off { "off".to_owned() } else { value };
+    let mode = if settings.is_greedy() {
+        "greedy"
+    } else {
+        "sample"
+    };
+    // A stop string may hold what separates cells.
+    let stop = serde_json::Value::from(settings.stop.clone()).to_string();
+    let rows = [
+        ("mode", mode.to_owned()),
+        ("temperature", settings.temperature.to_string()),
+        (
+            "top-k",
+            off(settings.top_k == 0, settings.top_k.to_string()),
+        ),
+        (
+            "top-p",
+            off(settings.top_p >= 1.0, settings.top_p.to_string()),
+        ),
+        (
+            "min-p",
+            off(settings.min_p <= 0.0, settings.min_p.to_string()),
+        ),
+        (
+            "repetition penalty",
+            off(
+                settings.repetition_penalty == 1.0,
+                settings.repetition_penalty.to_string(),
+            ),
+        ),
+        ("seed", settings.seed.to_string()),
+        ("max new tokens", settings.max_new_tokens.to_string()),
+        ("stop strings (JSON)", stop),
+    ];
+    let mut out = String::from("setting\tvalue\n");
+    for (name, value) in rows {
+        out.push_str(&format!("{name}\t{value}\n"));
+    }
+    out
 }
 
 fn subtitle(settings: &SamplingSettings) -> String {

@@ -5,20 +5,24 @@
 
 mod words;
 
+pub use words::table;
+
 use egui::{DragValue, Id, Modifiers, Rect, Response, RichText, ScrollArea, Sense, Ui, pos2, vec2};
 
 use super::{
-    PanelContext, Theme,
+    Panel, PanelContext, Theme,
     card::Card,
     chart::{self, Faces},
 };
-use crate::session::{Action, Chain, Condition, Origin, Session, power_of_ten};
+use crate::{
+    export::Facts,
+    session::{Action, Chain, Condition, Origin, Session, power_of_ten},
+};
 
-const TITLE: &str = "Sequence";
 const SUBTITLE: &str = "chain rule: bar and % P(token | all tokens before it), model P, 0 to 100 % · product so far from the first token of the range";
 
 /// What the panel remembers.
-#[derive(Default, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct SequenceState {
     /// First token of the picked range and the one after its last; `None` is the whole text.
@@ -48,16 +52,12 @@ impl SequenceState {
 
 pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
     let session = ctx.session;
-    Card {
-        title: TITLE,
-        subtitle: SUBTITLE.to_owned(),
-    }
-    .show(
+    Card::new(Panel::Sequence, SUBTITLE).show(
         ui,
-        ctx.theme,
-        |ui| chart::copy_table_item(ui, || Some(words::table(session))),
-        |ui| {
-            chart::header_slot(ui, TITLE, ctx.theme, |ui| {
+        ctx,
+        |_| {},
+        |ui, ctx| {
+            chart::header_slot(ui, Panel::Sequence.title(), ctx.theme, |ui| {
                 condition(ui, session, ctx.actions)
             });
             if session.is_empty() {
@@ -67,6 +67,18 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
             }
         },
     )
+}
+
+/// The picked range with its totals, and what the first factor is conditioned on.
+pub fn add_facts(ctx: &PanelContext, facts: &mut Facts) {
+    let session = ctx.session;
+    let range = ctx.panels.sequence.range(session.len());
+    facts.add("condition", session.condition().name());
+    facts.add(
+        "range",
+        format!("tokens {} up to, not including, {}", range.0, range.1),
+    );
+    facts.add("totals", words::totals(session, range).join(" "));
 }
 
 /// The choice of what comes before the first token.

@@ -1,35 +1,36 @@
 //! The status line: phase and times, tokens used, why the last run stopped, device, memory, self-check.
 
-use egui::{Align, Layout, RichText, Ui};
+use egui::{Align, Layout, RichText, TextStyle, Ui};
 
 use super::{PanelContext, theme::semibold};
 use crate::{
     prediction::Phase,
     session::{Action, Activity, Session},
+    worker::StopReason,
 };
 
-/// Below this width, in points at 100 % type, only the essentials are shown on the right.
-const ROOMY_FROM: f32 = 1000.0;
+/// Space between the parts of the line, in points.
+const SPACING: f32 = 18.0;
 
 pub fn show(ui: &mut Ui, ctx: &mut PanelContext) {
-    let roomy = ui.available_width() >= ROOMY_FROM * ctx.scale;
     ui.horizontal(|ui| {
-        ui.spacing_mut().item_spacing.x = 18.0;
+        ui.spacing_mut().item_spacing.x = SPACING;
         ui.label(
             RichText::new(phase(ctx.session))
                 .small()
                 .family(semibold())
                 .color(ctx.theme.ink),
         );
+        let parts = left_parts(ctx.session).join("     ");
+        let right = right_parts(ui, ctx, &parts);
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             self_check(ui, ctx);
-            if roomy {
-                recorded(ui, ctx);
+            for (text, more) in right {
+                ui.label(RichText::new(text).small().color(ctx.theme.dim))
+                    .on_hover_text(more);
             }
-            device(ui, ctx, roomy);
             // What is left of the line, cut with an ellipsis where it is too short.
             ui.with_layout(Layout::left_to_right(Align::Center), |ui| {
-                let parts = left_parts(ctx.session).join("     ");
                 ui.add(
                     egui::Label::new(RichText::new(&parts).small().color(ctx.theme.dim)).truncate(),
                 )
@@ -39,52 +40,78 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) {
     });
 }
 
-fn recorded(ui: &mut Ui, ctx: &PanelContext) {
-    let session = ctx.session;
-    let text = format!(
+/// Memory and device, each with what is said on hover, as long as there is room for beside what is said of the run.
+fn right_parts(ui: &Ui, ctx: &PanelContext, left: &str) -> Vec<(String, String)> {
+    let width = |text: &str| {
+        let font = TextStyle::Small.resolve(ui.style());
+        let text = text.to_owned();
+        let galley = ui.painter().layout_no_wrap(text, font, ctx.theme.dim);
+        galley.size().x + SPACING
+    };
+    // In steps, so that nothing on the right moves with the digits on the left.
+    let step = 24.0 * ctx.scale;
+    let left = (width(left) / step).ceil() * step;
+    let room = ui.available_width() - left - width("self-check ✓");
+    let recorded = recorded(ctx.session);
+    let devices = device(ctx.session);
+    let kind = devices.last().map_or(0.0, |kind| width(kind));
+    let mut parts = Vec::new();
+    let mut room = room;
+    if width(&recorded) + kind <= room {
+        room -= width(&recorded);
+        let more = "Logits and attention kept so that every past step can be shown again. Over the budget, \
+                    attention is let go first and computed again when asked for.";
+        parts.push((recorded, more.to_owned()));
+    }
+    let fitting = devices.iter().find(|text| width(text) <= room);
+    if let (Some(device), Some(model)) = (fitting.or(devices.last()), ctx.session.model()) {
+        let whole = format!(
+            "{}{}. {}: {} of weights.",
+            model.device,
+            why(&model.device_why),
+            model.precision().describe(),
+            bytes(model.weight_bytes as usize)
+        );
+        parts.push((device.clone(), whole));
+    }
+    parts
+}
+
+fn recorded(session: &Session) -> String {
+    format!(
         "recorded {} of {}",
         bytes(session.recorded_bytes()),
         bytes(session.budget_bytes())
-    );
-    ui.label(RichText::new(text).small().color(ctx.theme.dim)).on_hover_text(
-        "Logits and attention kept so that every past step can be shown again. Over the budget, \
-         attention is let go first and computed again when asked for.",
-    );
+    )
 }
 
-fn device(ui: &mut Ui, ctx: &PanelContext, roomy: bool) {
-    let Some(model) = ctx.session.model() else {
-        return;
+/// Why a device is in use, as what follows its name.
+fn why(device_why: &str) -> String {
+    match device_why {
+        "" => String::new(),
+        why => format!(": {why}"),
+    }
+}
+
+/// The compute device and why it is in use, from the longest way to say it to its kind alone.
+fn device(session: &Session) -> Vec<String> {
+    let Some(model) = session.model() else {
+        return Vec::new();
     };
-    let why = if model.device_why.is_empty() {
-        String::new()
-    } else {
-        format!(": {}", model.device_why)
-    };
-    let whole = match model.toy() {
-        Some(_) => format!("{}, no model, no device", model.device),
-        None => format!("{}{why} · {}", model.device, model.precision()),
-    };
-    let short = match model.toy() {
-        Some(_) => model.device.clone(),
-        None => format!(
-            "{} · {}",
-            model.device.split(' ').next().unwrap_or_default(),
-            model.precision()
-        ),
-    };
-    let text = if roomy { &whole } else { &short };
-    let hover = match model.toy() {
-        Some(_) => whole.clone(),
-        None => format!(
-            "{}{why}. {}: {} of weights.",
-            model.device,
-            model.precision().describe(),
-            bytes(model.weight_bytes as usize)
-        ),
-    };
-    ui.label(RichText::new(text).small().color(ctx.theme.dim))
-        .on_hover_text(hover);
+    if model.toy().is_some() {
+        return vec![
+            format!("{}, no model, no device", model.device),
+            model.device.clone(),
+        ];
+    }
+    let why = why(&model.device_why);
+    let kind = model.device.split(' ').next().unwrap_or_default();
+    let precision = model.precision();
+    vec![
+        format!("{}{why} · {precision}", model.device),
+        format!("{kind}{why} · {precision}"),
+        format!("{kind} · {precision}"),
+    ]
 }
 
 fn phase(session: &Session) -> &'static str {
@@ -126,6 +153,12 @@ fn left_parts(session: &Session) -> Vec<String> {
             parts.push("run queued".to_owned());
         }
     }
+    if let Some(reason) = session.stop_reason() {
+        parts.push(match reason {
+            StopReason::Stopped => "stopped by you".to_owned(),
+            reason => format!("stopped: {}", reason.describe()),
+        });
+    }
     let (appended, budget) = session.run_progress();
     if appended > 0 {
         parts.push(format!("token {appended} of {budget}"));
@@ -158,9 +191,6 @@ fn left_parts(session: &Session) -> Vec<String> {
             session.context_len(),
             session.n_ctx()
         ));
-    }
-    if let Some(reason) = session.stop_reason() {
-        parts.push(format!("stopped: {}", reason.describe()));
     }
     parts
 }

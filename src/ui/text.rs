@@ -9,7 +9,7 @@ use egui::{
     text_edit::TextEditState,
 };
 
-use super::{PanelContext, Theme, card::Card, theme::editor_style};
+use super::{Panel, PanelContext, Theme, card::Card, theme::editor_style};
 use crate::session::{Action, Origin, Session};
 
 /// The editor's egui id: the window sends keys there.
@@ -18,16 +18,12 @@ pub fn editor_id() -> egui::Id {
 }
 
 pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> egui::Response {
-    let card = Card {
-        title: "Text",
-        subtitle: subtitle(ctx.session),
-    };
-    let theme = ctx.theme;
+    let card = Card::new(Panel::Text, subtitle(ctx.session));
     let mut wishes = Vec::new();
     let session = ctx.session;
     let title = card.show(
         ui,
-        theme,
+        ctx,
         |ui| {
             if ui
                 .button("Tokenise all again")
@@ -43,7 +39,7 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> egui::Response {
                 ui.ctx().copy_text(session.text().to_owned());
             }
         },
-        |ui| {
+        |ui, ctx| {
             if session.is_too_long() {
                 truncation_banner(ui, ctx);
             }

@@ -8,10 +8,12 @@ mod words;
 
 use egui::{Id, Mesh, Rect, Response, ScrollArea, Sense, Ui, UiBuilder, pos2, vec2};
 
+pub use words::table;
+
 use layout::{Axes, Bands, column_at, column_width, prefill_blocks};
 
 use super::{
-    PanelContext, Theme,
+    Panel, PanelContext, Theme,
     card::Card,
     chart::{self, Faces},
 };
@@ -20,29 +22,16 @@ use crate::{
     session::{Node, PassBlock, Session},
 };
 
-const TITLE: &str = "Timeline";
 const SUBTITLE: &str = "bar: surprisal of the chosen token · line: entropy · nats, model P · prompt grey · below: time in ms, cut where it ends above the axis";
 
 pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
     let session = ctx.session;
     // The panel is low: what it shows is said beside its title.
-    Card {
-        title: TITLE,
-        subtitle: String::new(),
-    }
-    .show(
+    Card::new(Panel::Timeline, SUBTITLE).beside_title().show(
         ui,
-        ctx.theme,
-        |ui| chart::copy_table_item(ui, || Some(words::table(session))),
-        |ui| {
-            let theme = ctx.theme;
-            chart::header_slot(ui, TITLE, theme, |ui| {
-                ui.with_layout(egui::Layout::left_to_right(egui::Align::Center), |ui| {
-                    let text = egui::RichText::new(SUBTITLE).small().color(theme.dim);
-                    ui.add(egui::Label::new(text).truncate())
-                        .on_hover_text(SUBTITLE);
-                });
-            });
+        ctx,
+        |_| {},
+        |ui, ctx| {
             if session.is_empty() {
                 chart::no_view(ui, ctx);
             } else {

@@ -7,8 +7,8 @@ use egui::{
     StrokeKind, TextStyle, Ui, Vec2, pos2, vec2,
 };
 
-use super::{PanelContext, card::Card, chart, theme::mono_bold};
-use crate::session::{Action, Node};
+use super::{Panel, PanelContext, card::Card, chart, theme::mono_bold};
+use crate::session::{Action, Node, Session};
 
 /// Space inside a chip, and between chips, in points.
 const PADDING: Vec2 = vec2(6.0, 4.0);
@@ -22,44 +22,11 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
         "{} tokens · underline: surprisal when chosen · dashed: the open step",
         ctx.session.len()
     );
-    let theme = ctx.theme;
-    let table = |session: &crate::session::Session| {
-        let mut out = String::from("index\tid\ttoken\torigin\tP\trank\tsurprisal (nats)\n");
-        for (index, node) in session.path_nodes().enumerate() {
-            let label = session
-                .tokenizer()
-                .map(|t| t.label(node.token))
-                .unwrap_or_default();
-            let score = node.score.map_or("\t\t".to_owned(), |s| {
-                format!(
-                    "{:.6}\t{}\t{:.4}",
-                    s.log_prob.exp(),
-                    s.rank,
-                    s.surprisal_nats()
-                )
-            });
-            out.push_str(&format!(
-                "{index}\t{}\t{label}\t{}\t{score}\n",
-                node.token,
-                node.origin.name()
-            ));
-        }
-        out
-    };
-    let session = ctx.session;
-    Card {
-        title: "Tokens",
-        subtitle,
-    }
-    .show(
+    Card::new(Panel::Tokens, subtitle).show(
         ui,
-        theme,
-        |ui| {
-            if ui.button("Copy numbers as table").clicked() {
-                ui.ctx().copy_text(table(session));
-            }
-        },
-        |ui| {
+        ctx,
+        |_| {},
+        |ui, ctx| {
             ScrollArea::vertical()
                 .auto_shrink(false)
                 .stick_to_bottom(true)
@@ -68,6 +35,31 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
                 });
         },
     )
+}
+
+/// Tab-separated, one row a token.
+pub fn table(session: &Session) -> String {
+    let mut out = String::from("index\tid\ttoken\torigin\tP\trank\tsurprisal (nats)\n");
+    for (index, node) in session.path_nodes().enumerate() {
+        let label = session
+            .tokenizer()
+            .map(|tokenizer| tokenizer.label(node.token))
+            .unwrap_or_default();
+        let score = node.score.map_or("\t\t".to_owned(), |score| {
+            format!(
+                "{:.6}\t{}\t{:.4}",
+                score.log_prob.exp(),
+                score.rank,
+                score.surprisal_nats()
+            )
+        });
+        out.push_str(&format!(
+            "{index}\t{}\t{label}\t{}\t{score}\n",
+            node.token,
+            node.origin.name()
+        ));
+    }
+    out
 }
 
 struct Chip {

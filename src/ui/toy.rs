@@ -12,21 +12,22 @@ use egui::{
     TextEdit, Ui,
 };
 
-use super::{PanelContext, card::Card, chart};
+pub use words::table;
+
+use super::{Panel, PanelContext, card::Card, chart};
 use crate::{
     model::{DeviceChoice, LoadRequest, ModelSource},
     session::Action,
     toy::{MAX_LABELS, MAX_ROWS, Place, Problem, Sheet, Toy},
 };
 
-const TITLE: &str = "Toy";
 const SUBTITLE: &str = "typed numbers in a model's place · row n: what follows n tokens, whichever they are · → most likely token, softmax at T = 1";
 
 /// Width of a cell, in points at 100 % type.
 const CELL_POINTS: f32 = 66.0;
 
 /// What the panel remembers: the typed numbers, also while a model is in use.
-#[derive(Default, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct ToyState {
     sheet: Sheet,
@@ -56,15 +57,11 @@ impl ToyState {
 
 pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
     let session = ctx.session;
-    Card {
-        title: TITLE,
-        subtitle: SUBTITLE.to_owned(),
-    }
-    .show(
+    Card::new(Panel::Toy, SUBTITLE).show(
         ui,
-        ctx.theme,
-        |ui| chart::copy_table_item(ui, || session.toy().map(|toy| words::table(toy))),
-        |ui| {
+        ctx,
+        |_| {},
+        |ui, ctx| {
             ScrollArea::vertical()
                 .id_salt("toy")
                 .auto_shrink(false)
@@ -171,7 +168,7 @@ fn desk(ui: &mut Ui, ctx: &mut PanelContext, toy: &Toy) {
     paste_row(ui, &mut sheet);
     ScrollArea::horizontal()
         .id_salt("toy table")
-        .show(ui, |ui| table(ui, ctx, toy, &mut sheet, problem.as_ref()));
+        .show(ui, |ui| cells(ui, ctx, toy, &mut sheet, problem.as_ref()));
     sizes(ui, &mut sheet);
     if sheet != before {
         change(ctx, toy, sheet);
@@ -212,7 +209,7 @@ fn paste_row(ui: &Ui, sheet: &mut Sheet) {
     });
 }
 
-fn table(
+fn cells(
     ui: &mut Ui,
     ctx: &mut PanelContext,
     toy: &Toy,

@@ -1,10 +1,10 @@
-//! The built-in model's own attention, pixel by pixel.
+//! A model's own attention, pixel by pixel: the built-in one's, and one with GPT-2's full context.
 
 use std::{ops::ControlFlow, sync::Arc};
 
 use logitscope::{
     heatmap::{Heads, Shape, cividis, paint_cpu},
-    model::{DeviceChoice, LoadRequest, ModelSource},
+    model::{DeviceChoice, Gpt2Config, LoadRequest, ModelSource},
     prediction::AttentionRow,
     tokenizer::Tokenizer,
     worker::Engine,
@@ -12,16 +12,12 @@ use logitscope::{
 
 use crate::stage::*;
 
-/// The rows of the first `tokens` tokens of a text.
-fn record(tokens: usize) -> (Shape, Vec<Option<Arc<AttentionRow>>>) {
-    let source = ModelSource::BuiltIn;
-    let mut engine = Engine::load_for_ids(&LoadRequest::new(source.clone(), DeviceChoice::Cpu))
-        .expect("the built-in model");
-    let tokenizer: Tokenizer = Engine::tokenizer_of(&source).expect("its tokenizer");
-    let mut ids = tokenizer.encode(&"Once upon a time there was a little girl. ".repeat(tokens));
-    ids.truncate(tokens);
+/// The rows of a text that a model reads.
+fn record(source: &ModelSource, ids: &[u32]) -> (Shape, Vec<Option<Arc<AttentionRow>>>) {
+    let request = LoadRequest::new(source.clone(), DeviceChoice::Cpu);
+    let mut engine = Engine::load_for_ids(&request).expect("the model");
     let mut rows = Vec::new();
-    let flow = engine.predict(&ids, 0, true, &mut |_, predictions| {
+    let flow = engine.predict(ids, 0, true, &mut |_, predictions| {
         rows.extend(
             predictions
                 .into_iter()
@@ -38,13 +34,39 @@ fn record(tokens: usize) -> (Shape, Vec<Option<Arc<AttentionRow>>>) {
     (shape, rows)
 }
 
+fn story(tokens: usize) -> Vec<u32> {
+    let tokenizer: Tokenizer = Engine::tokenizer_of(&ModelSource::BuiltIn).expect("its tokenizer");
+    let mut ids = tokenizer.encode(&"Once upon a time there was a little girl. ".repeat(tokens));
+    ids.truncate(tokens);
+    ids
+}
+
+/// Small, but with GPT-2's full context.
+fn full_context() -> ModelSource {
+    let config = Gpt2Config::from_json(
+        r#"{"model_type": "gpt2", "vocab_size": 50, "n_positions": 1024, "n_embd": 24, "n_layer": 2, "n_head": 3}"#,
+    );
+    ModelSource::Random(config.expect("a configuration"), 7)
+}
+
 #[test]
-fn cells_of_a_head_of_the_built_in_model_are_its_numbers_at_6_and_64_tokens() {
+fn cells_of_a_models_heads_are_its_numbers_at_6_64_512_and_1024_tokens() {
     let gpu = gpu();
-    for (tokens, cell_px) in [(6, 12), (64, 3)] {
-        let (shape, rows) = record(tokens);
+    let scrambled = (0..1024).map(|at| (at * at + 7 * at) % 50).collect();
+    for (source, ids, cell_px) in [
+        (ModelSource::BuiltIn, story(6), 12),
+        (ModelSource::BuiltIn, story(64), 3),
+        (ModelSource::BuiltIn, story(512), 1),
+        (full_context(), scrambled, 1),
+    ] {
+        let tokens = ids.len();
+        let (shape, rows) = record(&source, &ids);
         assert_eq!(rows.len(), tokens);
-        for (layer, head) in [(0, 0), (2, 7), (5, 3)] {
+        let heads_shown = match shape.n_layer {
+            2 => [(0, 0), (0, 2), (1, 1)],
+            _ => [(0, 0), (2, 7), (5, 3)],
+        };
+        for (layer, head) in heads_shown {
             let heads = Heads::one(shape, layer, head);
             let picture = one(shape, heads, tokens, cell_px);
             let cpu = paint_cpu(&picture, &triangle(&picture, &rows));

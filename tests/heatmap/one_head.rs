@@ -9,7 +9,7 @@ use logitscope::heatmap::{
 use crate::stage::*;
 
 #[test]
-fn cells_of_a_head_are_the_numbers_at_6_64_and_1024_tokens() {
+fn cells_of_a_head_are_the_numbers_at_6_64_and_1024_tokens_in_every_view() {
     let shape = Shape {
         n_layer: 2,
         n_head: 3,
@@ -18,27 +18,36 @@ fn cells_of_a_head_are_the_numbers_at_6_64_and_1024_tokens() {
     for (rows, cell_px) in [(6, 19), (64, 4), (1024, 1)] {
         let record = rows_of(shape, rows);
         let heads = Heads::one(shape, 1, 2);
-        let picture = one(shape, heads, rows, cell_px);
-        let cpu = paint_cpu(&picture, &triangle(&picture, &record));
-        assert_cells(
-            &cpu,
-            &picture,
-            5,
-            cell_px as usize,
-            &format!("CPU, T = {rows}"),
-        );
-        let Some(gpu) = &gpu else { continue };
-        let mut heatmap = gpu.heatmap();
-        sync_all(&mut heatmap, shape, &record);
-        let drawn = gpu.draw(&heatmap, &picture);
-        assert_cells(
-            &drawn,
-            &picture,
-            5,
-            cell_px as usize,
-            &format!("GPU, T = {rows}"),
-        );
-        assert_same(&drawn, &cpu, &format!("T = {rows}"));
+        let mut heatmap = gpu.as_ref().map(|gpu| gpu.heatmap());
+        if let Some(heatmap) = &mut heatmap {
+            sync_all(heatmap, shape, &record);
+        }
+        for (quantity, logarithmic) in [
+            (Quantity::Weights, false),
+            (Quantity::Weights, true),
+            (Quantity::Scores, false),
+            (Quantity::Mask, false),
+        ] {
+            let picture = Picture {
+                quantity,
+                logarithmic,
+                ..one(shape, heads, rows, cell_px)
+            };
+            let what = format!("T = {rows}, {quantity:?}, logarithmic {logarithmic}");
+            let cpu = paint_cpu(&picture, &triangle(&picture, &record));
+            assert_cells(&cpu, &picture, 5, cell_px as usize, &format!("CPU, {what}"));
+            if let (Some(gpu), Some(heatmap)) = (&gpu, &heatmap) {
+                let drawn = gpu.draw(heatmap, &picture);
+                assert_cells(
+                    &drawn,
+                    &picture,
+                    5,
+                    cell_px as usize,
+                    &format!("GPU, {what}"),
+                );
+                assert_same(&drawn, &cpu, &what);
+            }
+        }
     }
 }
 

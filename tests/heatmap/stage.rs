@@ -6,7 +6,7 @@ use egui::{Color32, ColorImage};
 use logitscope::{
     heatmap::{
         Arrangement, Heads, Heatmap, Palette, Picture, Quantity, Shape, Synced, Triangle,
-        WallTexture, cividis, side_for,
+        WallTexture, cividis, color, side_for,
     },
     prediction::{AttentionRow, LayerRow, pack_weights},
 };
@@ -293,7 +293,7 @@ pub fn assert_cells(
     what: &str,
 ) {
     for query in 0..picture.side {
-        let (row, _) = weights(flat, query);
+        let (row, lse) = weights(flat, query);
         for key in 0..picture.side {
             let pixels = (0..cell_px).flat_map(|dy| {
                 (0..cell_px).map(move |dx| (key * cell_px + dx, query * cell_px + dy))
@@ -305,7 +305,19 @@ pub fn assert_cells(
                     None if (x + y) % 6 < 1 => PALETTE.hatch,
                     None => PALETTE.masked,
                     // The record keeps f16: 11 bits are exact to well below one of 256 levels.
-                    Some(&weight) => rgb(cividis(half::f16::from_f32(weight).to_f32())),
+                    Some(&weight) => {
+                        let weight = half::f16::from_f32(weight).to_f32();
+                        match picture.quantity {
+                            Quantity::Mask => PALETTE.allowed,
+                            Quantity::Weights => {
+                                rgb(cividis(color::place(weight, picture.logarithmic)))
+                            }
+                            Quantity::Scores if weight == 0.0 => PALETTE.absent,
+                            Quantity::Scores => {
+                                rgb(color::diverging((weight.ln() + lse) / picture.extent))
+                            }
+                        }
+                    }
                 };
                 assert!(
                     close(found, expected),

@@ -1,8 +1,12 @@
 //! The wall of all heads.
 
+use std::sync::Arc;
+
 use logitscope::heatmap::{
-    Arrangement, Heads, Heatmap, Picture, Shape, WallTexture, cividis, paint_cpu,
+    Arrangement, Heads, Heatmap, Picture, Shape, WallTexture, cividis, paint_cpu, paint_wall_cpu,
 };
+
+use logitscope::prediction::AttentionRow;
 
 use crate::stage::*;
 
@@ -41,6 +45,8 @@ fn each_pixel_of_the_wall_is_the_largest_of_its_cells() {
         sync_all(&mut heatmap, shape, &record);
         let picture = wall(shape, rows, pitch);
         let drawn = draw_wall(&gpu, &heatmap, &picture);
+        let painted = paint_wall_cpu(&picture, &references(&record));
+        assert_same(&drawn, &painted, &format!("the wall of {rows} rows"));
         let thumb = pitch - 2;
         for flat in 0..shape.heads() {
             let heads = Heads {
@@ -81,6 +87,66 @@ fn each_pixel_of_the_wall_is_the_largest_of_its_cells() {
         // And one pixel by hand: the top left one covers the first cells, the very first of which is always 1.
         assert!(close(drawn[(0, 0)], rgb(cividis(1.0))));
     }
+}
+
+fn references(record: &[Option<Arc<AttentionRow>>]) -> Vec<Option<&Arc<AttentionRow>>> {
+    record.iter().map(Option::as_ref).collect()
+}
+
+#[test]
+fn the_wall_on_paper_is_the_one_in_the_window_whatever_is_missing() {
+    let Some(gpu) = gpu() else { return };
+    let shape = Shape {
+        n_layer: 3,
+        n_head: 4,
+    };
+    let mut record = rows_of(shape, 60);
+    record[20] = None;
+    record[30] = Some(Arc::new(record[30].as_ref().unwrap().without_layer(1)));
+    record[40] = Some(row_of(shape, 40, |flat, query| {
+        let (mut row, lse) = weights(flat, query);
+        row[7] = f32::NAN;
+        (row, lse)
+    }));
+    let mut heatmap = gpu.heatmap();
+    sync_all(&mut heatmap, shape, &record);
+    for (shown, pitch, logarithmic, scale_max) in [
+        (60, 22, false, 1.0),
+        (60, 200, true, 0.2),
+        (45, 31, true, 1.0),
+    ] {
+        let picture = Picture {
+            logarithmic,
+            scale_max,
+            ..wall(shape, shown, pitch)
+        };
+        let drawn = draw_wall(&gpu, &heatmap, &picture);
+        let painted = paint_wall_cpu(&picture, &references(&record));
+        assert_same(&drawn, &painted, &format!("{shown} rows, {pitch} pixels"));
+    }
+}
+
+#[test]
+fn a_wall_is_drawn_once_for_each_change() {
+    let Some(gpu) = gpu() else { return };
+    let shape = Shape {
+        n_layer: 2,
+        n_head: 3,
+    };
+    let record = rows_of(shape, 30);
+    let mut heatmap = gpu.heatmap();
+    let mut texture = WallTexture::new(&heatmap);
+    let mut drawings = |rows: usize, shown: usize| {
+        sync_all(&mut heatmap, shape, &record[..rows]);
+        texture.refresh(&heatmap, &wall(shape, shown, 23));
+        texture.drawings()
+    };
+    assert_eq!(drawings(20, 20), 1);
+    assert_eq!(drawings(20, 20), 1, "nothing has changed");
+    assert_eq!(drawings(21, 20), 1, "a new row that is not shown");
+    assert_eq!(drawings(21, 21), 2);
+    assert_eq!(drawings(21, 15), 3);
+    assert_eq!(drawings(21, 15), 3);
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod window;
 
 mod bad_input;
 mod cost;
+mod files;
 mod history;
 mod hub;
 mod lm_head;

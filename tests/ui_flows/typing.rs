@@ -137,7 +137,7 @@ fn stop_keeps_the_text_and_says_so() {
         assert_eq!(window.session().stop_reason(), Some(StopReason::Stopped));
     }
     assert_eq!(window.session().len(), 4 + 4);
-    assert!(window.says("stopped: stopped"));
+    assert!(window.says("stopped by you"));
 }
 
 #[test]

@@ -1,86 +1,144 @@
-//! Arcs: the selected token's weights drawn onto the tokens themselves. One line of token labels that scrolls
-//! sideways; an arc from the query to each key, thicker and more opaque the larger its weight.
+//! Arcs: one token's weights drawn onto the text itself. The tokens stand in lines as text does; an arc goes from the
+//! query to each key, thicker and more opaque the larger its weight, and the key's ground is tinted by it.
 //!
-//! The query is the pinned cell's, or the current row: the line and the square show one selection.
+//! The query is the pinned cell's, or the current row: text and square show one selection.
 
 use egui::{
-    Align, Color32, EventFilter, FontFamily, FontId, Key, Pos2, Rect, Response, Sense, Stroke,
-    StrokeKind, Ui, UiBuilder, WidgetInfo,
+    Align, Align2, Color32, EventFilter, FontFamily, FontId, Key, Pos2, Rect, Response, Sense,
+    Stroke, StrokeKind, Ui, UiBuilder, Vec2, WidgetInfo,
     epaint::{CubicBezierShape, PathStroke},
     pos2, vec2,
 };
 
 use super::{AttentionState, scene::Scene, scene::weight_text};
 use crate::{
-    heatmap::{Cell, Quantity, cividis},
-    ui::{PanelContext, Theme, theme::mono_bold},
+    heatmap::{Quantity, cividis},
+    ui::{PanelContext, Theme, chart, theme::mono_bold},
 };
 
 /// Weights below it have no arc: a thousand of them would be a grey veil.
 const LEAST: f32 = 0.01;
 
-/// Height of the whole line in points at 100 % type.
-pub const HEIGHT: f32 = 108.0;
+/// Heights at 100 % type: of a weight above its token, of a token, and of the room below it that arcs hang in.
+const NUMBER: f32 = 13.0;
+const LABEL: f32 = 19.0;
+const HANG: f32 = 20.0;
 
-/// Where each token of the line stands.
-struct Line {
-    /// Left and right ends of the labels, from the line's start, in points.
-    ends: Vec<(f32, f32)>,
-    font: FontId,
-    bold: FontId,
+/// Between two tokens of a line.
+const GAP: f32 = 5.0;
+
+/// Where each token of the text stands. Kept from frame to frame: a step adds its own token.
+#[derive(Clone, Default)]
+pub struct Text {
+    basis: Option<Basis>,
+    ids: Vec<u32>,
     labels: Vec<String>,
+    /// From the text's top left corner, in points.
+    rects: Vec<Rect>,
+    scale: f32,
 }
 
-impl Line {
-    fn of(ui: &Ui, scene: &Scene, scale: f32) -> Self {
-        let font = FontId::new(13.0 * scale, FontFamily::Monospace);
-        let bold = FontId::new(13.0 * scale, mono_bold());
-        let gap = 10.0 * scale;
-        let mut at = 0.5 * gap;
-        let labels: Vec<_> = (0..scene.rows).map(|at| scene.label(at)).collect();
-        let ends = labels
-            .iter()
-            .map(|label| {
-                // The bold face is as wide: nothing moves when another token is selected.
-                let galley =
-                    ui.painter()
-                        .layout_no_wrap(label.clone(), font.clone(), Color32::PLACEHOLDER);
-                // Room for a weight of four digits below.
-                let width = galley.size().x.max(26.0 * scale);
-                let ends = (at, at + width);
-                at += width + gap;
-                ends
-            })
-            .collect();
-        Self {
-            ends,
-            font,
-            bold,
-            labels,
+/// What labels and lines depend on besides the tokens.
+#[derive(Clone, Copy, PartialEq)]
+struct Basis {
+    /// Address of the model, whose tokenizer names the tokens.
+    model: usize,
+    width: f32,
+    scale: f32,
+    pixels_per_point: f32,
+}
+
+impl Text {
+    /// Breaks the shown tokens into lines of this width.
+    fn keep_up(&mut self, ui: &Ui, scene: &Scene, width: f32, scale: f32) {
+        let basis = Basis {
+            model: scene.model_address(),
+            width,
+            scale,
+            pixels_per_point: ui.pixels_per_point(),
+        };
+        if self.basis != Some(basis) {
+            *self = Self {
+                basis: Some(basis),
+                scale,
+                ..Self::default()
+            };
+        }
+        let ids = scene.ids();
+        let same = self.ids.iter().zip(ids).take_while(|(a, b)| a == b);
+        let kept = same.count();
+        self.ids.truncate(kept);
+        self.labels.truncate(kept);
+        self.rects.truncate(kept);
+        let font = font(scale, false);
+        for (position, &id) in ids.iter().enumerate().skip(kept) {
+            let label = scene.label(position);
+            // The bold face is as wide: nothing moves when another token is selected.
+            let (text, color) = (label.clone(), Color32::PLACEHOLDER);
+            let galley = ui.painter().layout_no_wrap(text, font.clone(), color);
+            // Room for the padding, and for a weight above.
+            let token = (galley.size().x + 8.0 * scale).max(30.0 * scale);
+            self.rects
+                .push(next_place(self.rects.last(), token, width, scale));
+            self.ids.push(id);
+            self.labels.push(label);
         }
     }
 
-    fn width(&self) -> f32 {
-        self.ends.last().map_or(0.0, |&(_, right)| right + 5.0)
+    fn height(&self) -> f32 {
+        let lowest = self.rects.last().map_or(0.0, |rect| rect.bottom());
+        lowest + HANG * self.scale
     }
 
-    fn middle(&self, token: usize) -> f32 {
-        self.ends
-            .get(token)
-            .map_or(0.0, |&(left, right)| 0.5 * (left + right))
+    /// The token nearest to a place, a line's whole height belonging to it.
+    fn token_at(&self, at: Vec2) -> Option<usize> {
+        let pitch = (NUMBER + LABEL + HANG) * self.scale;
+        let line = (at.y / pitch).floor().max(0.0);
+        let nearness = |rect: &Rect| {
+            let lines = ((rect.top() / pitch).floor() - line).abs();
+            let beside = (rect.left() - at.x).max(at.x - rect.right()).max(0.0);
+            1e5 * lines + beside
+        };
+        let tokens = self.rects.iter().map(nearness).enumerate();
+        tokens
+            .min_by(|a, b| a.1.total_cmp(&b.1))
+            .map(|(token, _)| token)
     }
 
-    /// The token nearest to a place on the line.
-    fn token_at(&self, x: f32) -> Option<usize> {
-        let after = self.ends.partition_point(|&(_, right)| right < x);
-        (!self.ends.is_empty()).then(|| after.min(self.ends.len() - 1))
+    /// The token above or below another.
+    fn vertically(&self, from: usize, lines: f32) -> Option<usize> {
+        let pitch = (NUMBER + LABEL + HANG) * self.scale;
+        let center = self.rects.get(from)?.center();
+        self.token_at(vec2(center.x, center.y + lines * pitch))
     }
+}
+
+/// Where a token of some width stands after the last one: in its line, or at the start of the next.
+fn next_place(last: Option<&Rect>, token: f32, width: f32, scale: f32) -> Rect {
+    const LEFT: f32 = 2.0;
+    let at = match last {
+        None => pos2(LEFT, NUMBER * scale),
+        Some(last) if last.right() + GAP * scale + token <= width => {
+            pos2(last.right() + GAP * scale, last.top())
+        }
+        Some(last) => pos2(LEFT, last.top() + (NUMBER + LABEL + HANG) * scale),
+    };
+    Rect::from_min_size(at, vec2(token, LABEL * scale))
+}
+
+fn font(scale: f32, bold: bool) -> FontId {
+    let family = if bold {
+        mono_bold()
+    } else {
+        FontFamily::Monospace
+    };
+    FontId::new(13.0 * scale, family)
 }
 
 /// Opacity and thickness in points of an arc.
 pub fn strength(weight: f32, scale: f32) -> (f32, f32) {
     let weight = weight.clamp(0.0, 1.0);
-    (0.15 + 0.85 * weight, (0.75 + 5.25 * weight) * scale)
+    (0.2 + 0.8 * weight, (0.75 + 5.25 * weight) * scale)
 }
 
 /// The end of the attention colour map that stands out from the panel.
@@ -96,29 +154,42 @@ pub fn show(
     scene: &Scene,
     area: Rect,
 ) {
-    if area.height() < 40.0 * ctx.scale || area.width() < 60.0 {
+    let scale = ctx.scale;
+    let note_height = 18.0 * scale;
+    if area.height() < note_height + 40.0 * scale || area.width() < 60.0 {
         return;
     }
+    let (note, area) = area.split_top_bottom_at_y(area.top() + note_height);
+    let query = query(state, scene);
+    let what = format!(
+        "from “{}”, weights from {LEAST} up · click another token",
+        scene.label(query)
+    );
+    chart::note(ui, note, &what, ctx.theme);
     let mut ui = ui.new_child(UiBuilder::new().id_salt("arcs").max_rect(area));
     ui.set_clip_rect(area.intersect(ui.clip_rect()));
-    let line = Line::of(&ui, scene, ctx.scale);
-    let query = query(state, scene);
-    egui::ScrollArea::horizontal()
+    let width = area.width() - ui.spacing().scroll.allocated_width();
+    let mut text = std::mem::take(&mut state.arcs_text);
+    text.keep_up(&ui, scene, width, scale);
+    egui::ScrollArea::vertical()
         .id_salt("arcs")
         .auto_shrink([false, false])
         .show(&mut ui, |ui| {
-            let height = ui.available_height();
-            let size = vec2(line.width().max(ui.available_width()), height);
+            let size = vec2(width, text.height().max(ui.available_height()));
             let (rect, response) = ui.allocate_exact_size(size, Sense::click());
-            let query = select(ui, state, scene, &line, rect, &response, query);
+            let query = select(ui, state, scene, &text, rect, &response, query);
             if state.arcs_at != Some((query, scene.rows)) {
                 state.arcs_at = Some((query, scene.rows));
-                let middle = rect.left() + line.middle(query);
-                let target = Rect::from_x_y_ranges(middle..=middle, rect.y_range());
-                ui.scroll_to_rect(target, Some(Align::Center));
+                if let Some(token) = text.rects.get(query) {
+                    // What it looks at lies above it.
+                    let mut target = token.translate(rect.min.to_vec2());
+                    target.max.y += HANG * scale;
+                    ui.scroll_to_rect(target, Some(Align::Max));
+                }
             }
-            paint(ui, ctx, state, scene, &line, rect, &response, query);
+            paint(ui, ctx, state, scene, &text, rect, &response, query);
         });
+    state.arcs_text = text;
 }
 
 /// The token whose weights are drawn.
@@ -141,7 +212,7 @@ fn select(
     ui: &Ui,
     state: &mut AttentionState,
     scene: &Scene,
-    line: &Line,
+    text: &Text,
     rect: Rect,
     response: &Response,
     query: usize,
@@ -151,30 +222,27 @@ fn select(
         response.request_focus();
         to = response
             .interact_pointer_pos()
-            .and_then(|at| line.token_at(at.x - rect.left()));
+            .and_then(|at| text.token_at(at - rect.min));
     }
     if response.has_focus() {
         let filter = EventFilter {
             horizontal_arrows: true,
+            vertical_arrows: true,
             ..Default::default()
         };
         ui.memory_mut(|memory| memory.set_focus_lock_filter(response.id, filter));
-        let (by, home, end) = ui.input(|input| {
-            let key = |key| isize::from(input.key_pressed(key));
-            (
-                key(Key::ArrowRight) - key(Key::ArrowLeft),
-                input.key_pressed(Key::Home),
-                input.key_pressed(Key::End),
-            )
-        });
-        if by != 0 {
-            to = Some(query.saturating_add_signed(by));
-        }
-        if home {
-            to = Some(0);
-        }
-        if end {
-            to = Some(scene.rows);
+        let pressed = |key| ui.input(|input| input.key_pressed(key));
+        for (key, target) in [
+            (Key::ArrowRight, Some(query + 1)),
+            (Key::ArrowLeft, Some(query.saturating_sub(1))),
+            (Key::ArrowUp, text.vertically(query, -1.0)),
+            (Key::ArrowDown, text.vertically(query, 1.0)),
+            (Key::Home, Some(0)),
+            (Key::End, Some(scene.rows)),
+        ] {
+            if pressed(key) {
+                to = target;
+            }
         }
     }
     let Some(to) = to else { return query };
@@ -183,24 +251,26 @@ fn select(
     to
 }
 
-#[expect(clippy::too_many_arguments, reason = "one line, drawn in one place")]
+#[expect(clippy::too_many_arguments, reason = "one text, drawn in one place")]
 fn paint(
     ui: &Ui,
     ctx: &mut PanelContext,
     state: &mut AttentionState,
     scene: &Scene,
-    line: &Line,
+    text: &Text,
     rect: Rect,
     response: &Response,
     query: usize,
 ) {
-    let (theme, scale) = (ctx.theme, ctx.scale);
+    let theme = ctx.theme;
     let painter = ui.painter();
-    let base = rect.bottom() - 42.0 * scale;
-    let at = |token: usize, y: f32| pos2(rect.left() + line.middle(token), y);
+    let place = |token: usize| {
+        let held = text.rects.get(token).copied().unwrap_or(Rect::ZERO);
+        held.translate(rect.min.to_vec2())
+    };
     let hovered = response
         .hover_pos()
-        .and_then(|at| line.token_at(at.x - rect.left()));
+        .and_then(|at| text.token_at(at - rect.min));
     if let Some(token) = hovered {
         ctx.panels.hovered_token = Some(scene.start + token);
     } else if state.arcs_report_hover {
@@ -211,76 +281,76 @@ fn paint(
         .panels
         .hovered_token
         .and_then(|token| token.checked_sub(scene.start));
-    let visible = ui.clip_rect().expand(60.0).x_range();
     let color = arc_color(theme);
-    let weight = |key: usize| match scene.cell(Quantity::Weights, query, key) {
-        Cell::Value(weight) => Some(weight),
-        _ => None,
+    let weights = scene.weights(query);
+    let weight_of = |key: usize| {
+        weights
+            .as_ref()
+            .and_then(|weights| weights.get(key).copied())
     };
     // The strongest last, so that it lies on top.
     let mut arcs: Vec<_> = (0..=query)
-        .filter_map(|key| weight(key).map(|weight| (key, weight)))
+        .filter_map(|key| Some((key, weight_of(key)?)))
         .filter(|&(_, weight)| weight >= LEAST)
         .collect();
     arcs.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let top = rect.top() + 4.0 * scale;
     for &(key, weight) in &arcs {
-        let (opacity, width) = strength(weight, scale);
+        let (opacity, width) = strength(weight, text.scale);
         let stroke = Stroke::new(width, color.gamma_multiply(opacity));
-        painter.add(arc(at(query, base), at(key, base), top, scale, stroke));
+        painter.add(arc(place(query), place(key), text.scale, stroke));
     }
-    for (token, label) in line.labels.iter().enumerate() {
-        let middle = at(token, base);
-        if !visible.contains(middle.x) {
+    let (regular, bold) = (font(text.scale, false), font(text.scale, true));
+    let small = FontId::new(10.5 * text.scale, FontFamily::Monospace);
+    for (token, label) in text.labels.iter().enumerate() {
+        let ground = place(token);
+        if !ui.is_rect_visible(ground.expand2(vec2(0.0, NUMBER * text.scale))) {
             continue;
         }
-        let (font, ink) = match token {
-            _ if token == query => (&line.bold, theme.ink),
-            _ if token + 1 == scene.rows => (&line.bold, theme.chosen),
-            _ => (&line.font, theme.ink),
-        };
-        // What comes after the query is masked.
-        let ink = if token > query { theme.dim } else { ink };
-        let (left, right) = line.ends[token];
-        let ground = Rect::from_min_max(
-            pos2(rect.left() + left - 3.0 * scale, base + 2.0 * scale),
-            pos2(rect.left() + right + 3.0 * scale, base + 22.0 * scale),
+        let weight = weight_of(token).filter(|_| token <= query);
+        // Arcs that pass behind a token leave it legible; what is looked at is tinted.
+        let tint = theme.panel.lerp_to_gamma(
+            color,
+            0.35 * weight.filter(|weight| !weight.is_nan()).unwrap_or(0.0),
         );
-        if token == query || Some(token) == hovered || Some(token) == elsewhere {
-            painter.rect_filled(ground, 4, theme.field);
-        }
+        let tint = if Some(token) == hovered || Some(token) == elsewhere {
+            theme.field
+        } else {
+            tint
+        };
+        painter.rect_filled(ground.shrink2(vec2(1.0, 0.0)), 4, tint);
         if token == query {
             painter.rect_stroke(ground, 4, Stroke::new(1.5, theme.ink), StrokeKind::Inside);
         }
-        let label_at = pos2(middle.x, ground.center().y);
+        let (font, ink) = match token {
+            // What comes after the query is masked.
+            _ if token > query => (&regular, theme.dim),
+            _ if token + 1 == scene.rows && token != query => (&bold, theme.chosen),
+            _ if token == query => (&bold, theme.ink),
+            _ => (&regular, theme.ink),
+        };
         painter.text(
-            label_at,
-            egui::Align2::CENTER_CENTER,
+            ground.center(),
+            Align2::CENTER_CENTER,
             label,
             font.clone(),
             ink,
         );
-        let below = match token {
-            _ if token > query => "masked".to_owned(),
-            _ => match scene.cell(Quantity::Weights, query, token) {
-                Cell::Value(weight) if weight < LEAST => String::new(),
-                Cell::Value(weight) => format!("{weight:.2}"),
-                Cell::NotANumber => "NaN".to_owned(),
-                Cell::Absent => "–".to_owned(),
-            },
+        let above = match weight {
+            // Masked is said once, for the first of them: the rest are dim like it.
+            _ if token == query + 1 => "masked".to_owned(),
+            _ if token > query => continue,
+            Some(weight) if weight.is_nan() => "NaN".to_owned(),
+            Some(weight) if weight < LEAST => continue,
+            Some(weight) => format!("{weight:.2}"),
+            None => "–".to_owned(),
         };
-        let small = FontId::new(10.5 * scale, FontFamily::Monospace);
-        let below_at = pos2(middle.x, ground.bottom() + 8.0 * scale);
-        // Masked is said once, for the first of them: the rest are dim like it.
-        if token <= query + 1 {
-            painter.text(
-                below_at,
-                egui::Align2::CENTER_CENTER,
-                below,
-                small,
-                theme.dim,
-            );
-        }
+        let ink = if weight.is_some_and(|weight| weight >= 0.1) {
+            theme.ink
+        } else {
+            theme.dim
+        };
+        let at = pos2(ground.center().x, ground.top() - 1.0);
+        painter.text(at, Align2::CENTER_BOTTOM, above, small.clone(), ink);
     }
     if response.has_focus() {
         let frame = rect.intersect(ui.clip_rect()).shrink(1.0);
@@ -289,7 +359,7 @@ fn paint(
     let name = accessible_name(scene, query, &arcs);
     response.widget_info(|| WidgetInfo::labeled(egui::Role::Image, true, &name));
     if let Some(key) = hovered {
-        let text = if key > query {
+        let words = if key > query {
             format!("“{}” comes after the query: masked", scene.label(key))
         } else {
             format!(
@@ -299,33 +369,29 @@ fn paint(
                 scene.value_text(Quantity::Weights, query, key)
             )
         };
-        response.clone().on_hover_text_at_pointer(text);
+        response.clone().on_hover_text_at_pointer(words);
     }
 }
 
-/// A bow from one token to another, higher the farther they are apart; a loop where they are one.
-fn arc(from: Pos2, to: Pos2, top: f32, scale: f32, stroke: Stroke) -> egui::Shape {
-    let room = (from.y - top).max(0.0);
-    let distance = (from.x - to.x).abs();
-    let (a, b, height) = if distance < 1.0 {
-        let half = 9.0 * scale;
-        (
-            from - vec2(half, 0.0),
-            to + vec2(half, 0.0),
-            (26.0 * scale).min(room),
-        )
-    } else {
-        (from, to, (20.0 * scale + 0.28 * distance).min(room))
+/// From the query to a key: a bow that hangs below both in the query's own line, a sweep upwards to a line above.
+fn arc(query: Rect, key: Rect, scale: f32, stroke: Stroke) -> egui::Shape {
+    let curve = |points: [Pos2; 4]| {
+        let (fill, stroke) = (Color32::TRANSPARENT, PathStroke::from(stroke));
+        CubicBezierShape::from_points_stroke(points, false, fill, stroke).into()
     };
-    // A cubic reaches three quarters of its control points' height.
-    let lift = vec2(0.0, height / 0.75);
-    CubicBezierShape::from_points_stroke(
-        [a, a - lift, b - lift, b],
-        false,
-        Color32::TRANSPARENT,
-        PathStroke::from(stroke),
-    )
-    .into()
+    if key.top() < query.top() {
+        let from = query.center_top() - vec2(0.0, NUMBER * scale);
+        let to = key.center_bottom();
+        let lift = vec2(0.0, (0.5 * (from.y - to.y)).max(0.8 * HANG * scale));
+        return curve([from, from - lift, to + lift, to]);
+    }
+    let half = if query == key { 8.0 * scale } else { 0.0 };
+    let from = query.center_bottom() + vec2(half, 0.0);
+    let to = key.center_bottom() - vec2(half, 0.0);
+    // A cubic reaches three quarters of its control points' depth.
+    let reach = 0.05 * (from.x - to.x).abs() + 0.45 * HANG * scale;
+    let drop = vec2(0.0, reach.min(0.85 * HANG * scale) / 0.75);
+    curve([from, from + drop, to + drop, to])
 }
 
 /// The query and the keys that it looks at most.
@@ -358,5 +424,25 @@ mod tests {
         }
         assert_eq!(before, (1.0, 6.0));
         assert_eq!(strength(f32::INFINITY, 2.0), (1.0, 12.0));
+    }
+
+    #[test]
+    fn tokens_and_their_weights_never_run_into_each_other() {
+        let widths = (0..200).map(|token| 30.0 + (token * 37 % 90) as f32);
+        for width in [10.0, 130.0, 400.0] {
+            let mut rects: Vec<Rect> = Vec::new();
+            for token in widths.clone() {
+                rects.push(next_place(rects.last(), token, width, 1.0));
+            }
+            // A weight stands above its token, no wider than it.
+            let with_number = |rect: &Rect| rect.with_min_y(rect.top() - NUMBER);
+            for (index, rect) in rects.iter().enumerate() {
+                assert!(rect.right() <= width || rect.left() <= 2.0, "{rect:?}");
+                for other in &rects[index + 1..] {
+                    let shared = with_number(rect).intersect(with_number(other));
+                    assert!(!shared.is_positive(), "{rect:?} {other:?}");
+                }
+            }
+        }
     }
 }

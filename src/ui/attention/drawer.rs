@@ -8,6 +8,7 @@ use super::scene::Scene;
 use crate::heatmap::{
     Arrangement, Heads, Heatmap, Palette, Picture, PictureSlot, Quantity, Rollout, RowCache, Shape,
     Synced, Triangle, WallTexture, largest_score, largest_weight_after_first, paint_cpu,
+    paint_wall_cpu,
 };
 use crate::ui::{Theme, chart};
 
@@ -30,10 +31,19 @@ pub struct Drawer {
     device: Option<Device>,
     triangle: Triangle,
     texture: Option<(Picture, TextureHandle)>,
+    /// The wall, on paper.
+    wall: Option<(Picture, TextureHandle)>,
     /// The largest magnitude of each row's scores.
     extents: RowCache<(Shape, Heads), f32>,
     /// The largest weight of each row that is not the first token's.
     largest: RowCache<(Shape, Heads), f32>,
+}
+
+/// A copy draws something else, such as a picture for a file, and begins anew.
+impl Clone for Drawer {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
 }
 
 enum Device {
@@ -60,7 +70,7 @@ impl Drawer {
             scene.options.layer,
             scene.record.iter().copied(),
         );
-        let derived = scene.rollout.as_ref().map(|_| {
+        let derived = scene.derived().map(|_| {
             let rows = scene.drawn_rows();
             gpu.heatmap.derived.sync(Rollout::SHAPE, 0, rows)
         });
@@ -71,7 +81,8 @@ impl Drawer {
         }
     }
 
-    /// As in a window without a graphics device: for pictures that go into a file.
+    /// As in a window without a graphics device.
+    #[cfg(test)]
     pub fn without_device() -> Self {
         Self {
             device: Some(Device::new(None)),
@@ -113,7 +124,7 @@ impl Drawer {
         if scene.options.quantity != Quantity::Scores {
             return 1.0;
         }
-        let (shape, heads) = (scene.drawn_shape(), scene.heads());
+        let (shape, heads) = scene.drawn_heads();
         self.extents
             .sync((shape, heads), scene.drawn_rows(), |_, row| {
                 row.map_or(0.0, |row| largest_score(row, shape, heads))
@@ -128,7 +139,7 @@ impl Drawer {
         if !scene.options.without_first {
             return 1.0;
         }
-        let (shape, heads) = (scene.drawn_shape(), scene.heads());
+        let (shape, heads) = scene.drawn_heads();
         self.largest
             .sync((shape, heads), scene.drawn_rows(), |_, row| {
                 row.map_or(0.0, |row| largest_weight_after_first(row, shape, heads))
@@ -148,7 +159,7 @@ impl Drawer {
     ) {
         let painter = ui.painter().with_clip_rect(rect.intersect(ui.clip_rect()));
         if let Some(Device::Gpu(gpu)) = &mut self.device {
-            let callback = match scene.rollout {
+            let callback = match scene.derived() {
                 None => gpu.heatmap.callback(&mut gpu.slot, picture, origin_px),
                 Some(_) => {
                     let slot = &mut gpu.derived_slot;
@@ -160,12 +171,9 @@ impl Drawer {
             ));
             return;
         }
-        let changed = self.triangle.sync(
-            scene.drawn_shape(),
-            scene.heads(),
-            picture.quantity,
-            scene.drawn_rows(),
-        );
+        let (shape, heads) = scene.drawn_heads();
+        let rows = scene.drawn_rows();
+        let changed = self.triangle.sync(shape, heads, picture.quantity, rows);
         let fresh = match &self.texture {
             Some((held, texture)) if held == picture && !changed => texture.id(),
             held => {
@@ -186,6 +194,21 @@ impl Drawer {
             }
         };
         painter.image(fresh, rect, whole_texture(), Color32::WHITE);
+    }
+
+    /// Draws the wall over `rect` without a device: too long a work to be done for a window at every step.
+    pub fn paint_wall_on_paper(&mut self, ui: &Ui, rect: Rect, picture: &Picture, scene: &Scene) {
+        if self.wall.as_ref().is_none_or(|(held, _)| held != picture) {
+            let image = paint_wall_cpu(picture, &scene.record);
+            let texture = ui
+                .ctx()
+                .load_texture("attention wall", image, TextureOptions::NEAREST);
+            self.wall = Some((*picture, texture));
+        }
+        if let Some((_, texture)) = &self.wall {
+            ui.painter()
+                .image(texture.id(), rect, whole_texture(), Color32::WHITE);
+        }
     }
 
     /// Draws the wall over `rect`. Nothing where there is no device for it.
@@ -267,7 +290,7 @@ pub fn picture(
         shape: if wall {
             scene.shape
         } else {
-            scene.drawn_shape()
+            scene.drawn_heads().0
         },
         arrangement,
         quantity: if wall {

@@ -11,49 +11,78 @@ const GAP: f32 = 16.0;
 /// Room below the cells that key labels need, in points at 100 % type.
 pub const KEY_LABELS: f32 = 44.0;
 
+/// Least width and height that arcs have beside or below a square; with less room they take its place.
+const ARCS: Vec2 = vec2(300.0, 230.0);
+
+/// Least width of a square, with its labels, that has arcs beside it.
+const BESIDE_ARCS: f32 = 440.0;
+
 /// The panel's parts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Parts {
-    /// The square of cells with its labels.
-    pub chart: Rect,
+    /// The square of cells with its labels, unless the arcs are in its place.
+    pub chart: Option<Rect>,
+    /// The text with its arcs.
+    pub arcs: Option<Rect>,
     /// Legend and controls; above them the wall, unless it has a place of its own.
     pub side: Rect,
     /// In narrow panels the side part lies above the chart, and the wall below it where there is room.
     pub stacked: Option<Rect>,
 }
 
-/// Takes the line of arcs, if it is wanted, from the bottom of the panel's content. Where there is no room for both,
-/// the line has all of it.
-pub fn with_line(area: Rect, wanted: bool, scale: f32) -> (Rect, Option<Rect>) {
-    if !wanted {
-        return (area, None);
-    }
-    let height = (super::arcs::HEIGHT * scale).min(area.height().max(0.0));
-    let at = area.bottom() - height;
-    let line = Rect::from_min_max(pos2(area.left(), at), area.max);
-    let rest = Rect::from_min_max(area.min, pos2(area.right(), (at - 6.0).max(area.top())));
-    (rest, Some(line))
-}
-
-/// Divides the panel's content.
-pub fn parts(area: Rect, scale: f32) -> Parts {
+/// Divides the panel's content; `arcs` where they are wanted.
+pub fn parts(area: Rect, arcs: bool, scale: f32) -> Parts {
     if area.width() < 330.0 * scale {
         let top = area.top() + (60.0 * scale).min(0.4 * area.height()).max(0.0) + 6.0;
         let square = area.width() - gutter(area.width(), scale) + KEY_LABELS * scale;
         let middle = (top + square + GAP).min(area.bottom()).max(top);
+        let chart = Rect::from_min_max(pos2(area.left(), top), pos2(area.right(), middle));
+        let side = Rect::from_min_max(area.min, pos2(area.right(), top - 6.0));
+        let below = Rect::from_min_max(pos2(area.left(), middle), area.max);
+        let both = arcs && below.height() >= ARCS.y * scale;
         return Parts {
-            chart: Rect::from_min_max(pos2(area.left(), top), pos2(area.right(), middle)),
-            side: Rect::from_min_max(area.min, pos2(area.right(), top - 6.0)),
-            stacked: Some(Rect::from_min_max(pos2(area.left(), middle), area.max)),
+            chart: (both || !arcs).then_some(chart),
+            arcs: arcs.then_some(if both { below } else { chart }),
+            side,
+            stacked: (!both).then_some(below),
+        };
+    }
+    let least = (0.28 * area.width()).max(150.0 * scale);
+    let square = gutter(area.width(), scale) + area.height();
+    let text = (0.3 * area.width()).max(ARCS.x * scale);
+    let beside = (area.width() - least - text - 2.0 * GAP).min(square);
+    if arcs && beside >= square.min(BESIDE_ARCS * scale) {
+        // Side by side: the square needs no more than its height, the rest is the text's.
+        let text = area.left() + beside + GAP;
+        let side = area.right() - least;
+        let column = |from: f32, to: f32| Rect::from_x_y_ranges(from..=to, area.y_range());
+        return Parts {
+            chart: Some(column(area.left(), text - GAP)),
+            arcs: Some(column(text, side - GAP)),
+            side: column(side, area.right()),
+            stacked: None,
+        };
+    }
+    if arcs && area.height() >= 2.0 * ARCS.y * scale {
+        let at = area.bottom() - (0.4 * area.height()).max(ARCS.y * scale);
+        let (above, below) = area.split_top_bottom_at_y(at);
+        return Parts {
+            arcs: Some(below),
+            ..parts(above.with_max_y(at - 6.0), false, scale)
         };
     }
     // The chart needs no more than its height; the rest is the wall's, up to a half.
-    let wanted = area.width() - gutter(area.width(), scale) - area.height() - GAP;
-    let least = (0.28 * area.width()).max(150.0 * scale);
-    let width = wanted.min(0.5 * area.width()).max(least);
+    let wanted = area.width() - square - GAP;
+    let width = if arcs {
+        least
+    } else {
+        wanted.min(0.5 * area.width()).max(least)
+    };
     let at = area.right() - width;
+    let chart = Rect::from_min_max(area.min, pos2(at - GAP, area.bottom()));
     Parts {
-        chart: Rect::from_min_max(area.min, pos2(at - GAP, area.bottom())),
+        chart: (!arcs).then_some(chart),
+        arcs: arcs.then_some(chart),
         side: Rect::from_min_max(pos2(at, area.top()), area.max),
         stacked: None,
     }
@@ -282,8 +311,42 @@ mod tests {
         }
         for width in 0..50 {
             let area = Rect::from_min_size(Pos2::ZERO, vec2(10.0 * width as f32, 3.0));
-            parts(area, 2.5);
+            for arcs in [false, true] {
+                parts(area, arcs, 2.5);
+            }
         }
+    }
+
+    #[test]
+    fn arcs_are_beside_the_square_below_it_or_in_its_place() {
+        let of = |width, height, arcs| {
+            parts(
+                Rect::from_min_size(Pos2::ZERO, vec2(width, height)),
+                arcs,
+                1.0,
+            )
+        };
+        // As docked in the first layout; there is no room for both.
+        let docked = of(509.0, 265.0, true);
+        assert_eq!(docked.chart, None);
+        assert!(docked.arcs.unwrap().width() > 300.0 && docked.arcs.unwrap().height() == 265.0);
+        for (width, height) in [
+            (1400.0, 700.0),
+            (600.0, 700.0),
+            (320.0, 900.0),
+            (1100.0, 300.0),
+        ] {
+            let both = of(width, height, true);
+            let (square, text) = (both.chart.unwrap(), both.arcs.unwrap());
+            let all = [square, text, both.side];
+            for (index, part) in all.iter().enumerate() {
+                assert!(part.is_positive(), "{width} × {height}: {both:?}");
+                for other in &all[index + 1..] {
+                    assert!(!part.intersect(*other).is_positive(), "{width}: {both:?}");
+                }
+            }
+        }
+        assert_eq!(of(509.0, 265.0, false).arcs, None);
     }
 
     #[test]

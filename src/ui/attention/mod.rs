@@ -1,6 +1,7 @@
 //! Attention panel: one head as a triangle of queries and keys, beside the wall of all heads.
 //!
-//! Below it, where they are wanted, [`arcs`] from one token to those that it looks at.
+//! Beside or below it, or in its place where there is no room for both, [`arcs`] over the text from one token to those
+//! that it looks at.
 //!
 //! [`Scene`] is what is shown, read from the session once a frame; [`layout`] says where; [`square`] and [`side`]
 //! draw it and take the pointer and the keyboard; [`drawer`] brings the record to the device. Colours of cells come
@@ -9,7 +10,6 @@
 mod arcs;
 mod drawer;
 mod layout;
-mod save;
 mod scene;
 mod side;
 mod square;
@@ -18,16 +18,12 @@ mod tests;
 
 use egui::{Response, RichText, Ui};
 
-use self::{
-    drawer::Drawer,
-    layout::Zoom,
-    save::{Files, Wish},
-    scene::Scene,
-};
-use super::{PanelContext, card::Card, chart};
+use self::{drawer::Drawer, layout::Zoom, scene::Scene};
+use super::{Panel, PanelContext, card::Card, status::bytes};
 use crate::{
-    heatmap::{Quantity, Rollout, Shape},
-    session::Action,
+    export::Facts,
+    heatmap::{Heads, Means, Quantity, Rollout, Shape},
+    session::{Action, Session},
 };
 
 /// What is chosen to be shown; remembered over a restart.
@@ -44,7 +40,7 @@ pub struct Options {
     quantity: Quantity,
     logarithmic: bool,
     wall: bool,
-    /// Arcs over the tokens, below the square.
+    /// Arcs over the text.
     arcs: bool,
 }
 
@@ -125,6 +121,16 @@ impl Options {
         }
     }
 
+    /// The heads that are shown, of a record of this shape; of a rollout, that of one head.
+    fn heads(self, shape: Shape) -> Heads {
+        match self.over {
+            Over::One | Over::Rollout => Heads::one(shape, self.layer, self.head),
+            Over::Layer => Heads::layer(shape, self.layer),
+            Over::Head => Heads::across_layers(shape, self.head),
+            Over::All => Heads::all(shape),
+        }
+    }
+
     /// Shows one head.
     fn open(&mut self, layer: usize, head: usize) {
         self.layer = layer;
@@ -134,7 +140,7 @@ impl Options {
 }
 
 /// What the panel remembers.
-#[derive(Default, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct AttentionState {
     options: Options,
@@ -156,14 +162,16 @@ pub struct AttentionState {
     drawer: Drawer,
     #[serde(skip)]
     rollout: Rollout,
+    #[serde(skip)]
+    means: Means,
+    #[serde(skip)]
+    arcs_text: arcs::Text,
     /// Query and rows that the arcs were last scrolled to.
     #[serde(skip)]
     arcs_at: Option<(usize, usize)>,
     /// As `reports_hover`, for the arcs.
     #[serde(skip)]
     arcs_report_hover: bool,
-    #[serde(skip)]
-    files: Files,
 }
 
 impl AttentionState {
@@ -172,9 +180,29 @@ impl AttentionState {
         self.pinned = None;
     }
 
-    /// Memory that the panel takes, on the window's device and for a rollout, which counts towards the budget.
+    /// What is to be shown; true where rows of a rollout are still to be worked out.
+    fn scene<'a>(&mut self, session: &'a Session) -> (Scene<'a>, bool) {
+        let mut scene = Scene::read(session, self.options);
+        let mut is_behind = false;
+        let record = scene.record.iter().copied();
+        match (scene.options.over, scene.options.quantity) {
+            (Over::Rollout, _) => {
+                is_behind = self.rollout.sync(scene.shape, record);
+                scene.rollout = Some(self.rollout.rows().to_vec());
+            }
+            // A mean of scores is drawn head by head: its differences are larger than an f16 tells apart.
+            (Over::One, _) | (_, Quantity::Scores) => {}
+            (Over::Layer | Over::Head | Over::All, _) => {
+                is_behind = self.means.sync(scene.shape, scene.heads(), record);
+                scene.means = Some(self.means.rows().to_vec());
+            }
+        }
+        (scene, is_behind)
+    }
+
+    /// Memory that the panel takes, on the window's device and for a rollout or means, which counts towards the budget.
     pub fn gpu_bytes(&self) -> usize {
-        self.drawer.gpu_bytes() + self.rollout.bytes()
+        self.drawer.gpu_bytes() + self.rollout.bytes() + self.means.bytes()
     }
 }
 
@@ -184,14 +212,10 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
         return no_attention(ui, ctx);
     }
     let mut state = std::mem::take(&mut ctx.panels.attention);
-    let mut scene = Scene::read(ctx.session, state.options);
-    if scene.options.over == Over::Rollout {
-        let record = scene.record.iter().copied();
-        if state.rollout.sync(scene.shape, record) {
-            // The rest comes with the next frames.
-            ui.ctx().request_repaint();
-        }
-        scene.rollout = Some(state.rollout.rows().to_vec());
+    let (scene, is_behind) = state.scene(ctx.session);
+    if is_behind {
+        // The rest comes with the next frames.
+        ui.ctx().request_repaint();
     }
     state.pinned = state
         .pinned
@@ -202,27 +226,18 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
     }
     let before = state.options;
     let mut in_menu = state.options;
-    let mut asked = Asked::default();
-    let can_save = state.files.can_save() && scene.rows > 0;
-    let size = ui.available_size();
-    let title = Card {
-        title: "Attention",
-        subtitle: scene.subtitle(state.pinned, state.cells_a_pixel),
-    }
-    .show(
+    let mut reset_zoom = false;
+    let subtitle = scene.subtitle(state.pinned, state.cells_a_pixel);
+    let title = Card::new(Panel::Attention, subtitle).show(
         ui,
-        ctx.theme,
-        |ui| menu(ui, &scene, can_save, &mut in_menu, &mut asked),
-        |ui| content(ui, ctx, &mut state, &scene),
+        ctx,
+        |ui| menu(ui, &mut in_menu, &mut reset_zoom),
+        |ui, ctx| content(ui, ctx, &mut state, &scene),
     );
     if in_menu != before {
         state.options = in_menu;
     }
-    if let Some(wish) = asked.file {
-        let job = save::job(ctx, &mut state, &scene, wish, size);
-        state.files.start(ui, job);
-    }
-    if asked.reset_zoom {
+    if reset_zoom {
         state.zoom = Zoom::default();
     }
     ctx.panels.attention = state;
@@ -230,17 +245,13 @@ pub fn show(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
 }
 
 /// Typed numbers come from nowhere: there is nothing to attend.
-fn no_attention(ui: &mut Ui, ctx: &PanelContext) -> Response {
-    let card = Card {
-        title: "Attention",
-        subtitle: String::new(),
-    };
-    card.show(
+fn no_attention(ui: &mut Ui, ctx: &mut PanelContext) -> Response {
+    Card::new(Panel::Attention, "").show(
         ui,
-        ctx.theme,
+        ctx,
         |_| {},
-        |ui| {
-            chart::say(
+        |ui, ctx| {
+            super::chart::say(
                 ui,
                 ctx.theme,
                 "A toy has no attention: its numbers are typed, no layers and heads lead to them.",
@@ -249,14 +260,22 @@ fn no_attention(ui: &mut Ui, ctx: &PanelContext) -> Response {
     )
 }
 
-/// What the menu was asked for.
-#[derive(Default)]
-struct Asked {
-    reset_zoom: bool,
-    file: Option<Wish>,
+/// The shown triangle, tab separated, one row a query.
+pub fn table(ctx: &mut PanelContext) -> Option<String> {
+    let (scene, _) = ctx.panels.attention.scene(ctx.session);
+    (scene.rows > 0).then(|| scene.table())
 }
 
-fn menu(ui: &mut Ui, scene: &Scene, can_save: bool, options: &mut Options, asked: &mut Asked) {
+/// Which heads, and what of them.
+pub fn add_facts(ctx: &mut PanelContext, facts: &mut Facts) {
+    let (scene, is_behind) = ctx.panels.attention.scene(ctx.session);
+    scene.add_facts(facts);
+    if is_behind {
+        facts.add("missing", "rows that were still being worked out");
+    }
+}
+
+fn menu(ui: &mut Ui, options: &mut Options, reset_zoom: &mut bool) {
     for (quantity, name, what) in side::QUANTITIES {
         ui.radio_value(&mut options.quantity, quantity, name)
             .on_hover_text(what);
@@ -273,15 +292,12 @@ fn menu(ui: &mut Ui, scene: &Scene, can_save: bool, options: &mut Options, asked
     )
     .on_hover_text("The scale ends at the largest weight that any other token gets");
     ui.checkbox(&mut options.wall, "Wall of all heads");
-    ui.checkbox(&mut options.arcs, "Arcs over the tokens");
+    ui.checkbox(&mut options.arcs, "Arcs over the text");
     ui.separator();
-    asked.reset_zoom |= ui.button("Show the whole square").clicked();
-    chart::copy_table_item(ui, || Some(scene.table()));
-    save::menu(ui, can_save, &mut asked.file);
+    *reset_zoom |= ui.button("Show the whole square").clicked();
 }
 
 fn content(ui: &mut Ui, ctx: &mut PanelContext, state: &mut AttentionState, scene: &Scene) {
-    state.files.show(ui, ctx);
     if scene.rows == 0 {
         let why = if ctx.session.is_empty() {
             "No tokens yet: attention is drawn from the first one on."
@@ -296,35 +312,53 @@ fn content(ui: &mut Ui, ctx: &mut PanelContext, state: &mut AttentionState, scen
     }
     state.drawer.sync(ui, ctx.gpu, scene);
     let area = ui.available_rect_before_wrap();
-    let (area, line) = layout::with_line(area, scene.options.arcs, ctx.scale);
-    let parts = layout::parts(area, ctx.scale);
+    let parts = layout::parts(area, scene.options.arcs, ctx.scale);
     side::show(ui, ctx, state, scene, &parts);
-    square::show(ui, ctx, state, scene, parts.chart);
-    if let Some(line) = line {
-        arcs::show(ui, ctx, state, scene, line);
+    if let Some(chart) = parts.chart {
+        square::show(ui, ctx, state, scene, chart);
+    }
+    if let Some(text) = parts.arcs {
+        arcs::show(ui, ctx, state, scene, text);
     }
 }
 
-/// Says which numbers are gone, and offers them again.
+/// Says which numbers are gone, and offers them again where there would be room for them.
 fn let_go_notice(ui: &mut Ui, ctx: &mut PanelContext, scene: &Scene) {
+    let over_layers = !scene.options.over.has_layer();
+    let text = let_go_text(scene, ctx.session.budget_bytes());
     ui.horizontal(|ui| {
-        let what = if scene.options.over.has_layer() {
-            format!("layer {}", scene.options.layer + 1)
-        } else {
-            "at least one layer".to_owned()
-        };
-        let text = if scene.let_go == scene.rows {
-            let mut text = format!("{what} was let go for memory.");
-            text[..1].make_ascii_uppercase();
-            text
-        } else {
-            format!("{} rows of {what} were let go for memory.", scene.let_go)
-        };
-        let can = !ctx.session.is_running();
-        let button = ui.add_enabled(can, egui::Button::new(RichText::new("Recompute").small()));
-        if button.clicked() {
-            ctx.act(Action::Recompute);
+        if !over_layers || scene.all_layers_bytes() <= ctx.session.budget_bytes() {
+            let can = !ctx.session.is_running();
+            let button = egui::Button::new(RichText::new("Recompute").small());
+            if ui.add_enabled(can, button).clicked() {
+                ctx.act(Action::Recompute);
+            }
         }
-        ui.add(egui::Label::new(RichText::new(text).small().color(ctx.theme.dim)).truncate());
+        let label = egui::Label::new(RichText::new(&text).small().color(ctx.theme.dim));
+        ui.add(label.truncate()).on_hover_text(&text);
     });
+}
+
+fn let_go_text(scene: &Scene, budget_bytes: usize) -> String {
+    let over_layers = !scene.options.over.has_layer();
+    let what = if over_layers {
+        "at least one layer".to_owned()
+    } else {
+        format!("layer {}", scene.options.layer + 1)
+    };
+    let mut text = if scene.let_go == scene.rows {
+        format!("{what} was let go for memory.")
+    } else {
+        format!("{} rows of {what} were let go for memory.", scene.let_go)
+    };
+    text[..1].make_ascii_uppercase();
+    let needed = scene.all_layers_bytes();
+    if over_layers && needed > budget_bytes {
+        text += &format!(
+            " All layers take {}, more than the budget of {}: choose one head or a layer's mean.",
+            bytes(needed),
+            bytes(budget_bytes)
+        );
+    }
+    text
 }

@@ -4,13 +4,21 @@
 
 use std::{fmt::Write as _, sync::Arc};
 
-use super::{Options, Over};
+use super::Options;
+use super::Over;
 use crate::{
-    heatmap::{Cell, Heads, Quantity, Rollout, Shape, read_cell, score_bound, side_for},
+    export::Facts,
+    heatmap::{
+        Cell, Heads, Quantity, Rollout, Shape, mean_weights, read_cell, score_bound, side_for,
+        words_before,
+    },
     prediction::AttentionRow,
     session::Session,
     ui::chart,
 };
+
+/// Rows that were worked out from recorded ones, as far as they have been: one layer with one head.
+pub type Derived = Vec<Option<Arc<AttentionRow>>>;
 
 /// Read from the session once a frame.
 pub struct Scene<'a> {
@@ -27,7 +35,10 @@ pub struct Scene<'a> {
     /// Shown rows of which a layer that is needed was let go.
     pub let_go: usize,
     /// Rows of the attention rollout, where that is shown instead of recorded ones.
-    pub rollout: Option<Vec<Option<Arc<AttentionRow>>>>,
+    pub rollout: Option<Derived>,
+    /// Rows of a mean over heads, drawn in the place of recorded ones. Single cells are read from the record, which has
+    /// all their digits.
+    pub means: Option<Derived>,
 }
 
 impl<'a> Scene<'a> {
@@ -77,6 +88,7 @@ impl<'a> Scene<'a> {
             record,
             let_go,
             rollout: None,
+            means: None,
         }
     }
 
@@ -84,37 +96,55 @@ impl<'a> Scene<'a> {
         side_for(self.rows)
     }
 
-    /// The heads in the large picture, among those of [`Self::drawn_shape`].
+    /// The heads in the large picture, among those of [`Self::read_shape`].
     pub fn heads(&self) -> Heads {
-        let Options { layer, head, .. } = self.options;
-        match self.options.over {
-            _ if self.rollout.is_some() => Heads::one(Rollout::SHAPE, 0, 0),
-            Over::One | Over::Rollout => Heads::one(self.shape, layer, head),
-            Over::Layer => Heads::layer(self.shape, layer),
-            Over::Head => Heads::across_layers(self.shape, head),
-            Over::All => Heads::all(self.shape),
+        match self.rollout {
+            Some(_) => Heads::one(Rollout::SHAPE, 0, 0),
+            None => self.options.heads(self.shape),
         }
     }
 
-    /// How many layers and heads the rows have that are drawn.
-    pub fn drawn_shape(&self) -> Shape {
+    /// How many layers and heads the rows have that single cells are read from.
+    fn read_shape(&self) -> Shape {
         match &self.rollout {
             Some(_) => Rollout::SHAPE,
             None => self.shape,
         }
     }
 
-    /// The row that is drawn for a query: recorded, or of the rollout.
-    pub fn drawn(&self, query: usize) -> Option<&Arc<AttentionRow>> {
+    /// The row that a query's cells are read from: recorded, or of the rollout.
+    fn read_from(&self, query: usize) -> Option<&Arc<AttentionRow>> {
         match &self.rollout {
             Some(rows) => rows.get(query)?.as_ref(),
             None => self.record.get(query).copied().flatten(),
         }
     }
 
-    /// All of [`Self::drawn`], for the whole text.
+    /// What is drawn in the place of the record.
+    pub fn derived(&self) -> Option<&Derived> {
+        self.rollout.as_ref().or(self.means.as_ref())
+    }
+
+    /// How many layers and heads the rows have that are drawn, and which of them.
+    pub fn drawn_heads(&self) -> (Shape, Heads) {
+        match self.derived() {
+            Some(_) => (Rollout::SHAPE, Heads::one(Rollout::SHAPE, 0, 0)),
+            None => (self.shape, self.heads()),
+        }
+    }
+
+    /// The rows that are drawn, for the whole text.
     pub fn drawn_rows(&self) -> impl ExactSizeIterator<Item = Option<&Arc<AttentionRow>>> {
-        (0..self.record.len()).map(|query| self.drawn(query))
+        let derived = self.derived();
+        (0..self.record.len()).map(move |query| match derived {
+            Some(rows) => rows.get(query)?.as_ref(),
+            None => self.record.get(query).copied().flatten(),
+        })
+    }
+
+    /// The weights that a query gives to the keys up to itself, `[keys]`; `None` where one is not on record.
+    pub fn weights(&self, query: usize) -> Option<Vec<f32>> {
+        mean_weights(self.read_from(query)?, self.read_shape(), self.heads())
     }
 
     /// "layer 3, head 8", counted from one, or what the mean is over.
@@ -149,9 +179,28 @@ impl<'a> Scene<'a> {
             .map_or_else(|| format!("#{id}"), |tokenizer| tokenizer.label(id))
     }
 
+    /// What the shown rows take of all layers, in memory.
+    pub fn all_layers_bytes(&self) -> usize {
+        size_of::<u32>() * self.shape.heads() * words_before(self.rows)
+    }
+
+    /// The ids of the shown tokens.
+    pub fn ids(&self) -> &[u32] {
+        let ids = self.session.ids();
+        ids.get(self.start..self.start + self.rows)
+            .unwrap_or_default()
+    }
+
+    /// Tells one model from another while both are there.
+    pub fn model_address(&self) -> usize {
+        self.session
+            .model()
+            .map_or(0, |model| Arc::as_ptr(model) as usize)
+    }
+
     pub fn cell(&self, quantity: Quantity, query: usize, key: usize) -> Cell {
-        match self.drawn(query) {
-            Some(row) => read_cell(row, self.drawn_shape(), self.heads(), quantity, key),
+        match self.read_from(query) {
+            Some(row) => read_cell(row, self.read_shape(), self.heads(), quantity, key),
             None => Cell::Absent,
         }
     }
@@ -188,12 +237,14 @@ impl<'a> Scene<'a> {
     /// The two keys that a query gives most weight to.
     fn strongest(&self, query: usize) -> Vec<(usize, f32)> {
         let mut best: Vec<(usize, f32)> = Vec::with_capacity(3);
-        for key in 0..=query {
-            if let Cell::Value(weight) = self.cell(Quantity::Weights, query, key) {
-                let at = best.iter().position(|&(_, held)| weight > held);
-                best.insert(at.unwrap_or(best.len()), (key, weight));
-                best.truncate(2);
+        let weights = self.weights(query).unwrap_or_default();
+        for (key, weight) in weights.into_iter().enumerate() {
+            if weight.is_nan() {
+                continue;
             }
+            let at = best.iter().position(|&(_, held)| weight > held);
+            best.insert(at.unwrap_or(best.len()), (key, weight));
+            best.truncate(2);
         }
         best
     }
@@ -276,13 +327,44 @@ impl<'a> Scene<'a> {
         if self.cell(Quantity::Scores, query, key) != Cell::Absent {
             return None;
         }
-        score_bound(self.drawn(query)?, self.drawn_shape(), self.heads(), key)
+        score_bound(self.read_from(query)?, self.read_shape(), self.heads(), key)
     }
 
     fn rollout_is_behind(&self, query: usize) -> bool {
         self.rollout
             .as_ref()
             .is_some_and(|rows| rows.len() <= query)
+    }
+
+    /// Which heads, and what of them.
+    pub fn add_facts(&self, facts: &mut Facts) {
+        let Options {
+            quantity,
+            logarithmic,
+            without_first,
+            ..
+        } = self.options;
+        let numbers = match quantity {
+            _ if self.rollout.is_some() => "attention rollout shares",
+            Quantity::Weights => "attention weights after softmax",
+            Quantity::Scores => "attention scores before softmax",
+            Quantity::Mask => "causal mask",
+        };
+        let scale = match (quantity, logarithmic, without_first) {
+            (Quantity::Scores | Quantity::Mask, ..) => "linear",
+            (_, false, false) => "linear",
+            (_, true, false) => "logarithmic",
+            (_, false, true) => "linear, first token left out of the scale",
+            (_, true, true) => "logarithmic, first token left out of the scale",
+        };
+        facts.add("heads", self.heads_name());
+        facts.add("numbers", numbers);
+        facts.add("colour_scale", scale);
+        facts.add("rows", self.rows.to_string());
+        if self.let_go > 0 {
+            let missing = format!("{} rows let go for memory", self.let_go);
+            facts.add("missing", missing);
+        }
     }
 
     /// The shown triangle, tab separated, one row a query.

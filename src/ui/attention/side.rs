@@ -18,8 +18,9 @@ use crate::{
 };
 
 /// Largest thumbnail with its gap, and the room that legend and controls need, in points at 100 % type.
-const LARGEST_THUMB: f32 = 44.0;
+const LARGEST_THUMB: f32 = 72.0;
 const BELOW_WALL: f32 = 152.0;
+const BELOW_WALL_ON_PAPER: f32 = 60.0;
 
 pub fn show(
     ui: &mut Ui,
@@ -37,11 +38,14 @@ pub fn show(
     let ui = &mut ui;
     ui.spacing_mut().item_spacing.y = 4.0 * ctx.scale;
     ui.spacing_mut().button_padding = vec2(6.0, 3.0);
+    let on_paper = ctx.panels.on_paper;
     if let Some(below) = parts.stacked {
-        ui.horizontal(|ui| {
-            choice(ui, state, scene, ctx.theme);
-            arcs_toggle(ui, &mut state.options, ctx.theme);
-        });
+        if !on_paper {
+            ui.horizontal(|ui| {
+                choice(ui, state, scene, ctx.theme);
+                arcs_toggle(ui, &mut state.options, ctx.theme);
+            });
+        }
         legend(ui, ctx, state, scene);
         let mut ui = ui.new_child(UiBuilder::new().max_rect(below));
         ui.set_clip_rect(clip.intersect(below.expand(4.0)));
@@ -50,13 +54,16 @@ pub fn show(
     }
     // In a narrow column the controls take one line more.
     let narrow = parts.side.width() < 200.0 * ctx.scale;
-    let reserved = if narrow {
-        BELOW_WALL + 28.0
-    } else {
-        BELOW_WALL
+    let reserved = match () {
+        () if on_paper => BELOW_WALL_ON_PAPER,
+        () if narrow => BELOW_WALL + 28.0,
+        () => BELOW_WALL,
     };
     wall(ui, ctx, state, scene, parts.side, reserved * ctx.scale);
     legend(ui, ctx, state, scene);
+    if on_paper {
+        return;
+    }
     ui.add_space(4.0 * ctx.scale);
     ui.horizontal_wrapped(|ui| choice(ui, state, scene, ctx.theme));
     quantity(ui, &mut state.options, ctx.theme);
@@ -77,7 +84,8 @@ fn wall(
     if !state.options.wall {
         return;
     }
-    if let Some(why) = state.drawer.obstacle() {
+    let on_paper = ctx.panels.on_paper;
+    if let Some(why) = state.drawer.obstacle().filter(|_| !on_paper) {
         let text = format!("No wall of all heads: {why}.");
         ui.add(egui::Label::new(dim(text)).wrap());
         return;
@@ -115,7 +123,11 @@ fn wall(
         size_px,
         pixels_per_point,
     );
-    state.drawer.paint_wall(ui, ctx.gpu, rect, &picture);
+    if on_paper {
+        state.drawer.paint_wall_on_paper(ui, rect, &picture, scene);
+    } else {
+        state.drawer.paint_wall(ui, ctx.gpu, rect, &picture);
+    }
 
     let pitch = pitch_px as f32 / pixels_per_point;
     let thumb = (pitch_px - gap_px) as f32 / pixels_per_point;
@@ -321,7 +333,7 @@ fn part(
 
 // ---- the legend --------------------------------------------------------------------------------------------------
 
-pub fn legend(ui: &mut Ui, ctx: &PanelContext, state: &mut AttentionState, scene: &Scene) {
+fn legend(ui: &mut Ui, ctx: &PanelContext, state: &mut AttentionState, scene: &Scene) {
     let theme = ctx.theme;
     let font = FontId::new(11.0 * ctx.scale, egui::FontFamily::Monospace);
     let width = ui.available_width().min(220.0 * ctx.scale);

@@ -67,7 +67,7 @@ pub fn show(
 
     state.cells_a_pixel = square.cells_a_pixel(state.zoom);
     let arrangement = Arrangement::One {
-        heads: scene.heads(),
+        heads: scene.drawn_heads().1,
         first_cell: state.zoom.first.into(),
         cell_px: square.cell_px(state.zoom),
     };

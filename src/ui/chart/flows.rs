@@ -313,11 +313,12 @@ fn what_a_filter_cut_and_what_was_chosen_is_said() {
     harness.run();
     assert_eq!(
         harness
-            .query_all_by_label_contains("cut by top-k 5")
+            .query_all_by_label_contains(", cut by top-k 5")
             .count(),
-        15 + 1,
-        "15 rows and the hint"
+        15,
+        "a row each"
     );
+    harness.get_by_label_contains("hollow: cut");
     assert_eq!(harness.query_all_by_label_contains(", chosen").count(), 1);
     harness.get_by_label_contains("top-k cut ");
 }

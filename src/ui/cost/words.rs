@@ -219,7 +219,7 @@ pub(super) fn tokens(n: usize) -> String {
 }
 
 /// Tab-separated, one row a length of the sequence.
-pub(super) fn table(session: &Session) -> String {
+pub fn table(session: &Session) -> String {
     let mut out = String::from(
         "tokens in the sequence\tphase\ttokens through the model with KV cache\tmodel (ms)\trecording (ms)\ttokens through the model without\tmodel without (ms)\tpasses without\n",
     );

@@ -7,13 +7,14 @@ use crate::{
     ui::{PanelContext, chart},
 };
 
-/// What another draw led to, or `hint` while there is none; "Draw again" and "Take" at the right.
+/// What another draw led to, or the longest of `hints` that fits while there is none; "Draw again" and "Take" at the
+/// right, unless on paper.
 pub(super) fn foot(
     ui: &mut Ui,
     ctx: &mut PanelContext,
     rect: Rect,
     redraw: Option<&Redraw>,
-    hint: &str,
+    hints: &[String; 3],
 ) {
     let mut right = ui.new_child(
         UiBuilder::new()
@@ -24,22 +25,30 @@ pub(super) fn foot(
     right.spacing_mut().button_padding = egui::vec2(5.0, 0.0);
     right.spacing_mut().interact_size.y = rect.height();
     let can = ctx.session.can_redraw();
-    if small(&mut right, "Draw again", can)
-        .on_hover_text("Another draw of this step; the text stays until it is taken")
-        .on_disabled_hover_text("Greedy has no draw")
-        .clicked()
+    let on_paper = ctx.panels.on_paper;
+    if !on_paper
+        && small(&mut right, "Draw again", can)
+            .on_hover_text("Another draw of this step; the text stays until it is taken")
+            .on_disabled_hover_text("Greedy has no draw")
+            .clicked()
     {
         ctx.act(Action::Redraw);
     }
-    if redraw.is_some() && small(&mut right, "Take", true).clicked() {
+    if !on_paper && redraw.is_some() && small(&mut right, "Take", true).clicked() {
         ctx.act(Action::TakeRedraw);
     }
     let end = right.min_rect().left() - 6.0;
     let line = rect.with_max_x(end.max(rect.left()));
-    match redraw {
-        Some(redraw) => chart::note(ui, line, &words(ctx.session, redraw), ctx.theme),
-        None => chart::note(ui, line, hint, ctx.theme),
-    }
+    let said = match redraw {
+        Some(redraw) => words(ctx.session, redraw),
+        None => {
+            let faces = chart::Faces::of(ui);
+            let fits = |hint: &&String| faces.small_width(ui, hint) <= line.width();
+            let fitting = hints.iter().find(fits).or(hints.last());
+            fitting.cloned().unwrap_or_default()
+        }
+    };
+    chart::note(ui, line, &said, ctx.theme);
 }
 
 fn small(ui: &mut Ui, name: &str, enabled: bool) -> Response {

@@ -192,18 +192,30 @@ fn removed_note(
     )
 }
 
-pub(super) fn hint(view: &StepView) -> String {
+pub(super) fn hints(view: &StepView, on_paper: bool) -> [String; 3] {
     let on: Vec<_> = FILTERS
         .into_iter()
         .filter(|&filter| view.distribution.removed_mass(filter) > 0.0)
         .map(|filter| chart::filter_name(filter, &view.settings))
         .collect();
-    let click = "click a row to continue with it";
-    if on.is_empty() {
-        click.to_owned()
-    } else {
-        format!("hollow: cut by {} · {click}", on.join(" or "))
+    let hollow = |with_names: bool| match with_names {
+        _ if on.is_empty() => String::new(),
+        true => format!("hollow: cut by {}", on.join(" or ")),
+        false => "hollow: cut".to_owned(),
+    };
+    if on_paper {
+        return [hollow(true), hollow(false), String::new()];
     }
+    let join = |hollow: String, click: &str| match &hollow[..] {
+        "" => click.to_owned(),
+        _ => format!("{hollow} · {click}"),
+    };
+    let click = "click a row to continue with it";
+    [
+        join(hollow(true), click),
+        join(hollow(false), click),
+        join(hollow(false), "click to continue"),
+    ]
 }
 
 /// Tab-separated, one row a token.

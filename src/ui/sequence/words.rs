@@ -116,7 +116,7 @@ pub(super) fn row_name(
 }
 
 /// Tab-separated, one row a token; the sums run over the whole text.
-pub(super) fn table(session: &Session) -> String {
+pub fn table(session: &Session) -> String {
     let mut out = String::from(
         "index\tid\ttoken\tmodel P (%)\tlog P (nats)\tsum of log P (nats)\tsum of log P (bits)\tproduct\n",
     );

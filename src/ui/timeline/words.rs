@@ -113,7 +113,7 @@ pub(super) fn details(ui: &mut Ui, session: &Session, index: usize) {
 }
 
 /// Tab-separated, one row a token.
-pub(super) fn table(session: &Session) -> String {
+pub fn table(session: &Session) -> String {
     let mut out = String::from(
         "index\tid\ttoken\torigin\tmodel P (%)\trank\tsurprisal (nats)\tentropy before it (nats)\tphase\ttokens in the pass\tmodel (ms)\trecording (ms)\n",
     );

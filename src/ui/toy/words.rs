@@ -90,7 +90,7 @@ pub(super) fn product(session: &Session, toy: &Toy) -> String {
 }
 
 /// Tab-separated, one row a position: the numbers as typed, then softmax of each.
-pub(super) fn table(toy: &Toy) -> String {
+pub fn table(toy: &Toy) -> String {
     let sheet = toy.sheet();
     let heads = |what: &str| {
         let labels = sheet.labels.iter();

@@ -2,7 +2,7 @@
 
 use super::*;
 
-const TALL: Vec2 = vec2(600.0, 520.0);
+const TALL: Vec2 = vec2(600.0, 620.0);
 
 fn with_arcs(session: Session) -> Harness<'static, Stage> {
     let mut stage = stage(session, None);
@@ -27,7 +27,7 @@ fn a_click_on_a_token_draws_from_it_and_arrows_go_on() {
     ));
     assert!(has(&window, "·time 0.287"));
     let line = window.get_by_label_contains("Attention arcs").rect();
-    click(&mut window, pos2(line.left() + 20.0, line.bottom() - 30.0));
+    click(&mut window, pos2(line.left() + 20.0, line.top() + 20.0));
     assert!(has(&window, "from Once to Once 1.00"));
     assert_eq!(window.state().panels.attention.pinned, Some((0, 0)));
     window.key_press(Key::ArrowRight);
@@ -41,10 +41,10 @@ fn a_click_on_a_token_draws_from_it_and_arrows_go_on() {
     window.run_steps(2);
     assert!(has(&window, "from Once to "));
     // The pointer on a token is told to the other panels, until it leaves.
-    window.hover_at(pos2(line.left() + 20.0, line.bottom() - 30.0));
+    window.hover_at(pos2(line.left() + 20.0, line.top() + 20.0));
     window.run_steps(2);
     assert_eq!(window.state().panels.hovered_token, Some(0));
-    window.hover_at(pos2(line.left() + 20.0, 20.0));
+    window.hover_at(pos2(line.left() + 20.0, line.top() - 40.0));
     window.run_steps(2);
     assert_eq!(window.state().panels.hovered_token, None);
     // Esc lets go: the current row again.
@@ -71,11 +71,18 @@ fn a_long_text_scrolls_to_its_query_and_nan_is_no_arc() {
     let mut window = with_arcs(session(&long_text(300), TINY));
     let rows = window.state().session.len();
     let line = window.get_by_label_contains("Attention arcs").rect();
-    assert!(line.width() > 3000.0, "one line, wider than the panel");
-    // The last token is in view: a click near the right edge is on one of the last.
-    click(&mut window, pos2(TALL.x - 40.0, TALL.y - 50.0));
+    assert!(line.height() > 1000.0, "more lines than fit");
+    // The last token is in view: a click near the bottom is on one of the last line's.
+    click(&mut window, pos2(60.0, TALL.y - 40.0));
     let (query, _) = window.state().panels.attention.pinned.expect("pinned");
-    assert!(query + 8 > rows, "{query} of {rows}");
+    assert!(query + 20 > rows, "{query} of {rows}");
+    window.key_press(Key::ArrowUp);
+    window.run_steps(2);
+    let (above, _) = window.state().panels.attention.pinned.expect("pinned");
+    assert!(
+        above + 4 < query && above + 20 > query,
+        "{above} above {query}"
+    );
     // One window at a time draws.
     drop(window);
     let mut held = session("Once upon a time", TINY);

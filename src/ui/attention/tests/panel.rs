@@ -300,6 +300,27 @@ fn a_layer_that_was_let_go_is_said_and_offered_again() {
 }
 
 #[test]
+fn a_mean_over_layers_says_what_is_missing_and_is_offered_again_where_it_would_fit() {
+    let mut held = session(&long_text(60), TINY);
+    let (rows, heads) = (held.len(), TINY.heads());
+    let all = 4 * heads * crate::heatmap::words_before(rows);
+    // Logits take their share: attention alone fits at twice its size, and does not at half of it.
+    for (budget, fits) in [(2 * all, true), (all / 2, false)] {
+        held.set_budget_bytes(1);
+        held.set_budget_bytes(budget);
+        let mut stage = stage(session(&long_text(60), TINY), None);
+        std::mem::swap(&mut stage.session, &mut held);
+        stage.panels.attention.options.over = Over::All;
+        let mut window = window(stage, SIZE);
+        window.run_steps(2);
+        assert!(has(&window, "At least one layer was let go for memory."));
+        assert_eq!(has(&window, "Recompute"), fits);
+        assert_eq!(has(&window, "more than the budget of "), !fits);
+        std::mem::swap(&mut window.state_mut().session, &mut held);
+    }
+}
+
+#[test]
 fn options_survive_a_restart() {
     let mut state = AttentionState::default();
     state.options.open(4, 1);
