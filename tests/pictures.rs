@@ -15,12 +15,12 @@ use egui_kittest::{
     wgpu::{WgpuTestRenderer, create_render_state, default_wgpu_setup},
 };
 use logitscope::{
-    model::{DeviceChoice, LoadRequest, ModelSource},
+    model::{DeviceChoice, Gpt2Config, LoadRequest, ModelSource, WeightOptions},
     sampling::SamplingSettings,
     session::{Action, Session},
     ui::{
         PanelContext, PanelState, Theme, branches, generation_loop, lm_head, logits, next_token,
-        sampling, sequence, theme, timeline, tokens,
+        open_model::OpenModel, sampling, sequence, theme, timeline, tokens,
     },
     worker::{Command, Pace, WorkerHandle},
 };
@@ -310,4 +310,20 @@ fn lm_head_products_light() {
 #[test]
 fn lm_head_lens_dark() {
     lm_head_picture("lm_head_lens_dark", "Lens", true);
+}
+
+#[test]
+fn open_model_light() {
+    picture(
+        "open_model_light",
+        |ui, ctx| {
+            let source = ModelSource::Random(Gpt2Config::shape("gpt2").expect("a shape"), 0);
+            let model = OpenModel::read(source).expect("its sizes");
+            model.show(ui, ctx.theme, ctx.scale, &mut WeightOptions::default());
+            ui.response()
+        },
+        vec2(560.0, 320.0),
+        false,
+        None,
+    );
 }

@@ -77,6 +77,9 @@ pub(super) struct Inbox {
     commands: Receiver<Command>,
     waiting: VecDeque<Command>,
     closed: bool,
+    /// A load is in progress, and whether it is to be given up.
+    loading: bool,
+    load_cancelled: bool,
 }
 
 impl Inbox {
@@ -85,6 +88,8 @@ impl Inbox {
             commands,
             waiting: VecDeque::new(),
             closed: false,
+            loading: false,
+            load_cancelled: false,
         }
     }
 
@@ -118,19 +123,33 @@ impl Inbox {
         self.waiting.push_back(command);
     }
 
-    /// Whether a load in progress is to be given up.
-    pub fn load_cancelled(&mut self) -> bool {
-        loop {
+    /// A load begins: from now on it can be cancelled.
+    pub fn begin_load(&mut self) {
+        (self.loading, self.load_cancelled) = (true, false);
+    }
+
+    pub fn end_load(&mut self) {
+        self.loading = false;
+    }
+
+    /// A prediction that the model in use can make while another loads, if one is asked for; breaks when the load is to
+    /// be given up. Everything else waits its turn.
+    pub fn during_load(&mut self) -> ControlFlow<(), Option<Command>> {
+        while !self.load_cancelled {
             match self.commands.try_recv() {
-                Ok(Command::CancelLoad) => return true,
+                Ok(Command::CancelLoad) => self.load_cancelled = true,
+                Ok(predict @ Command::Predict { .. }) => {
+                    return ControlFlow::Continue(Some(predict));
+                }
                 Ok(other) => self.keep(other),
-                Err(TryRecvError::Empty) => return false,
+                Err(TryRecvError::Empty) => return ControlFlow::Continue(None),
                 Err(TryRecvError::Disconnected) => {
                     self.closed = true;
-                    return true;
+                    self.load_cancelled = true;
                 }
             }
         }
+        ControlFlow::Break(())
     }
 
     /// Whether something has come that goes before a question: other work, or a newer question about a step.
@@ -183,7 +202,10 @@ impl Inbox {
                 self.keep(later);
                 ControlFlow::Continue(())
             }
-            // Nothing is being loaded.
+            (Command::CancelLoad, _) if self.loading => {
+                self.load_cancelled = true;
+                ControlFlow::Break(())
+            }
             (Command::CancelLoad, _) => ControlFlow::Continue(()),
             (next @ (Command::Load(_) | Command::Predict { .. } | Command::Run(_)), _) => {
                 self.waiting.push_back(next);
