@@ -15,10 +15,13 @@ use egui_kittest::{
     wgpu::{WgpuTestRenderer, create_render_state, default_wgpu_setup},
 };
 use logitscope::{
-    model::{DeviceChoice, LoadRequest, ModelSource},
+    model::{DeviceChoice, Gpt2Config, LoadRequest, ModelSource, WeightOptions},
     sampling::SamplingSettings,
     session::{Action, Session},
-    ui::{PanelContext, PanelState, Theme, logits, next_token, sampling, theme, timeline, tokens},
+    ui::{
+        PanelContext, PanelState, Theme, logits, next_token, open_model::OpenModel, sampling,
+        theme, timeline, tokens,
+    },
     worker::{Command, Pace, WorkerHandle},
 };
 use player::Player;
@@ -243,6 +246,22 @@ fn sampling_light() {
         "sampling_light",
         sampling::show,
         vec2(420.0, 290.0),
+        false,
+        None,
+    );
+}
+
+#[test]
+fn open_model_light() {
+    picture(
+        "open_model_light",
+        |ui, ctx| {
+            let source = ModelSource::Random(Gpt2Config::shape("gpt2").expect("a shape"), 0);
+            let model = OpenModel::read(source).expect("its sizes");
+            model.show(ui, ctx.theme, ctx.scale, &mut WeightOptions::default());
+            ui.response()
+        },
+        vec2(560.0, 320.0),
         false,
         None,
     );

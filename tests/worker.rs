@@ -6,7 +6,7 @@ use std::{
 };
 
 use logitscope::{
-    model::{DeviceChoice, LoadRequest, ModelSource},
+    model::{DeviceChoice, Gpt2Config, LoadRequest, ModelSource},
     prediction::Phase,
     sampling::{Mode, SamplingSettings},
     tokenizer::Tokenizer,
@@ -423,4 +423,55 @@ fn the_self_check_runs_by_itself_once_nothing_else_is_asked_for() {
         "{:?}",
         summary.lines
     );
+}
+
+/// Loading random weights of this size takes a while, and fails for want of a tokenizer.
+fn slow_load() -> Command {
+    let config = Gpt2Config::shape("distilgpt2").expect("a shape");
+    Command::Load(LoadRequest::new(
+        ModelSource::Random(config, 1),
+        DeviceChoice::Cpu,
+    ))
+}
+
+#[test]
+fn the_model_in_use_answers_while_another_loads() {
+    let mut client = Client::start();
+    let prompt = client.tokenizer().encode("Once upon a time");
+    client.worker.send(slow_load());
+    for epoch in [1, 2] {
+        client.epoch = epoch;
+        client.worker.send(Command::Predict {
+            epoch,
+            context: prompt.clone(),
+            from: 0,
+        });
+        let mut predicted = 0;
+        loop {
+            match wait(&client.worker) {
+                Event::Predicted { predictions, .. } => predicted += predictions.len(),
+                Event::Stopped { epoch: ended, .. } => {
+                    assert_eq!((ended, predicted), (epoch, prompt.len()));
+                    break;
+                }
+                Event::LoadFailed { .. } => panic!("the prediction waited for the load"),
+                _ => {}
+            }
+        }
+    }
+    // A cancel that comes while it answers is heard.
+    client.worker.send(Command::Predict {
+        epoch: 3,
+        context: prompt.repeat(100)[..300].to_vec(),
+        from: 0,
+    });
+    client.worker.send(Command::CancelLoad);
+    loop {
+        match wait(&client.worker) {
+            Event::LoadCancelled { .. } => break,
+            Event::LoadFailed { .. } => panic!("the cancel was lost"),
+            _ => {}
+        }
+    }
+    assert_eq!(client.run(&prompt, &settings(2)).chosen.len(), 2);
 }

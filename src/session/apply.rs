@@ -530,6 +530,8 @@ impl Session {
             run_queued: false,
         });
         commands.push(Command::Load(request));
+        // The model in use goes on answering until the other is there.
+        commands.extend(self.predict());
         commands
     }
 
@@ -549,7 +551,7 @@ impl Session {
     }
 
     fn recompute(&mut self) -> Vec<Command> {
-        if self.is_running() || self.loading.is_some() || self.is_too_long() {
+        if self.is_running() || self.is_too_long() {
             return Vec::new();
         }
         let start = self.context_start();

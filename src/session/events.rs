@@ -88,6 +88,8 @@ impl Session {
             self.history.end_burst();
             self.record(Change::Model, now);
         }
+        // What the model before may still report is about its own tokens.
+        self.epoch += 1;
         self.models.push(model);
         self.model = Some(self.models.len() - 1);
         if let Some(old) = self.empty_prediction.take() {

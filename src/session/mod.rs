@@ -537,7 +537,7 @@ impl Session {
     /// Asks for every prediction that the text still lacks, now.
     fn predict(&mut self) -> Vec<Command> {
         self.predict_at = None;
-        if self.model.is_none() || self.loading.is_some() || self.is_running() {
+        if self.model.is_none() || self.is_running() {
             return Vec::new();
         }
         if self.path.is_empty() {

@@ -4,6 +4,7 @@ use egui::{Align, Id, Layout, Modal, RichText, Ui};
 
 use super::{
     Theme,
+    chart::count,
     status::bytes,
     theme::{self, semibold},
     transport::parameters,
@@ -54,7 +55,7 @@ impl OpenModel {
         let response = Modal::new(Id::unique("open a model"))
             .frame(frame)
             .show(ui.ctx(), |ui| {
-                ui.set_width(420.0 * scale);
+                ui.set_width(460.0 * scale);
                 ui.label(
                     RichText::new(self.source.name())
                         .heading()
@@ -87,8 +88,10 @@ impl OpenModel {
             ..
         } = self.config;
         format!(
-            "{} parameters · {n_layer} layers × {n_head} heads · context {n_ctx} · {vocab_size} tokens",
-            parameters(self.config.parameters())
+            "{} parameters · {n_layer} layers × {n_head} heads\ncontext {} · {} tokens",
+            parameters(self.config.parameters()),
+            count(n_ctx),
+            count(vocab_size)
         )
     }
 

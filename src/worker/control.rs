@@ -47,6 +47,9 @@ pub(super) struct Inbox {
     commands: Receiver<Command>,
     waiting: VecDeque<Command>,
     closed: bool,
+    /// A load is in progress, and whether it is to be given up.
+    loading: bool,
+    load_cancelled: bool,
 }
 
 impl Inbox {
@@ -55,6 +58,8 @@ impl Inbox {
             commands,
             waiting: VecDeque::new(),
             closed: false,
+            loading: false,
+            load_cancelled: false,
         }
     }
 
@@ -76,19 +81,33 @@ impl Inbox {
             .or_else(|| self.commands.recv_timeout(patience).ok())
     }
 
-    /// Whether a load in progress is to be given up.
-    pub fn load_cancelled(&mut self) -> bool {
-        loop {
+    /// A load begins: from now on it can be cancelled.
+    pub fn begin_load(&mut self) {
+        (self.loading, self.load_cancelled) = (true, false);
+    }
+
+    pub fn end_load(&mut self) {
+        self.loading = false;
+    }
+
+    /// A prediction that the model in use can make while another loads, if one is asked for; breaks when the load is to
+    /// be given up. Everything else waits its turn.
+    pub fn during_load(&mut self) -> ControlFlow<(), Option<Command>> {
+        while !self.load_cancelled {
             match self.commands.try_recv() {
-                Ok(Command::CancelLoad) => return true,
+                Ok(Command::CancelLoad) => self.load_cancelled = true,
+                Ok(predict @ Command::Predict { .. }) => {
+                    return ControlFlow::Continue(Some(predict));
+                }
                 Ok(other) => self.waiting.push_back(other),
-                Err(TryRecvError::Empty) => return false,
+                Err(TryRecvError::Empty) => return ControlFlow::Continue(None),
                 Err(TryRecvError::Disconnected) => {
                     self.closed = true;
-                    return true;
+                    self.load_cancelled = true;
                 }
             }
         }
+        ControlFlow::Break(())
     }
 
     fn take_in(&mut self, command: Command, live: Option<&mut Live>) -> ControlFlow<()> {
@@ -106,7 +125,10 @@ impl Inbox {
                 self.waiting.push_back(change);
                 ControlFlow::Continue(())
             }
-            // Nothing is being loaded.
+            (Command::CancelLoad, _) if self.loading => {
+                self.load_cancelled = true;
+                ControlFlow::Break(())
+            }
             (Command::CancelLoad, _) => ControlFlow::Continue(()),
             (next @ (Command::Load(_) | Command::Predict { .. } | Command::Run(_)), _) => {
                 self.waiting.push_back(next);

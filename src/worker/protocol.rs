@@ -15,7 +15,8 @@ use crate::{
 /// What the window asks of the worker.
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// Load a model; the previous one stays until the new one is ready, and for good when loading fails.
+    /// Load a model; the previous one stays until the new one is ready, and for good when loading fails. Meanwhile it
+    /// answers [`Self::Predict`].
     Load(LoadRequest),
     /// Give up the load in progress.
     CancelLoad,

@@ -67,25 +67,7 @@ impl<W: Fn()> Worker<W> {
                 epoch,
                 context,
                 from,
-            } => {
-                let outcome = self.guarded(|engine, inbox, emit| {
-                    let _ = engine.predict(&context, from, true, &mut |first, predictions| {
-                        if !predictions.is_empty() {
-                            emit(Event::Predicted {
-                                epoch,
-                                first,
-                                predictions,
-                            });
-                        }
-                        inbox.check()
-                    })?;
-                    Ok(None)
-                });
-                self.report(
-                    epoch,
-                    outcome.map(|reason| Event::Stopped { epoch, reason }),
-                );
-            }
+            } => self.predict(epoch, &context, from),
             Command::Run(request) => {
                 let RunRequest { epoch, .. } = request;
                 let outcome = self
@@ -99,6 +81,26 @@ impl<W: Fn()> Worker<W> {
             // Nothing is running.
             Command::Stop | Command::Settings(_) | Command::Pace(_) | Command::CancelLoad => {}
         }
+    }
+
+    fn predict(&mut self, epoch: u64, context: &[u32], from: usize) {
+        let outcome = self.guarded(|engine, inbox, emit| {
+            let _ = engine.predict(context, from, true, &mut |first, predictions| {
+                if !predictions.is_empty() {
+                    emit(Event::Predicted {
+                        epoch,
+                        first,
+                        predictions,
+                    });
+                }
+                inbox.check()
+            })?;
+            Ok(None)
+        });
+        self.report(
+            epoch,
+            outcome.map(|reason| Event::Stopped { epoch, reason }),
+        );
     }
 
     fn emit(&self, event: Event) {
@@ -136,12 +138,12 @@ impl<W: Fn()> Worker<W> {
     fn load(&mut self, request: &LoadRequest) {
         let name = request.source.name();
         let mut reported = Instant::now();
-        let mut cancelled = false;
+        self.inbox.begin_load();
         let loaded = catch_unwind(AssertUnwindSafe(|| {
             Engine::load(request, &mut |done_bytes, total_bytes| {
-                if self.inbox.load_cancelled() {
-                    cancelled = true;
-                    return ControlFlow::Break(());
+                // The model in use stays so: what is typed is predicted between two pieces of the other.
+                while let Some(command) = self.inbox.during_load()? {
+                    self.serve(command);
                 }
                 if reported.elapsed() >= PROGRESS_INTERVAL {
                     reported = Instant::now();
@@ -155,6 +157,7 @@ impl<W: Fn()> Worker<W> {
                 ControlFlow::Continue(())
             })
         }));
+        self.inbox.end_load();
         match loaded {
             Ok(Ok((engine, info))) => {
                 let check = info.parameters <= AUTOMATIC_CHECK_PARAMETERS;

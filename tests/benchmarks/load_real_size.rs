@@ -17,7 +17,7 @@ use std::{
     time::Instant,
 };
 
-use logitscope::model::{ComputeDevice, Gpt2, Gpt2Config, ModelSource};
+use logitscope::model::{ComputeDevice, Gpt2, Gpt2Config, ModelSource, Precision, WeightOptions};
 
 #[path = "../support/checkpoint.rs"]
 mod checkpoint;
@@ -29,7 +29,7 @@ const LOAD: &str = "--load-folder";
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().collect();
     if let Some(at) = arguments.iter().position(|a| a == LOAD) {
-        return load(Path::new(&arguments[at + 1]));
+        return load(Path::new(&arguments[at + 1]), arguments[at + 2].parse()?);
     }
     for (layout, masks) in [
         ("safetensors", false),
@@ -44,30 +44,37 @@ fn main() -> Result<(), Box<dyn Error>> {
         };
         let masks = if masks { " with masks" } else { "" };
         println!("{layout}{masks}: {:.1} MB on disk", bytes as f64 / 1e6);
-        let status = Command::new(std::env::current_exe()?)
-            .arg(LOAD)
-            .arg(folder.path())
-            .status()?;
-        assert!(status.success());
+        for precision in Precision::ALL {
+            let status = Command::new(std::env::current_exe()?)
+                .arg(LOAD)
+                .arg(folder.path())
+                .arg(precision.to_string())
+                .status()?;
+            assert!(status.success());
+        }
     }
     Ok(())
 }
 
 /// Load a folder, say what it took, and hold it to the limits.
-fn load(folder: &Path) -> Result<(), Box<dyn Error>> {
+fn load(folder: &Path, precision: Precision) -> Result<(), Box<dyn Error>> {
     let device = ComputeDevice::flex();
     let before = peak_bytes();
     let started = Instant::now();
     let source = ModelSource::Folder(folder.into());
     let mut read = 0;
-    let model = Gpt2::load(&source, &device, &mut |done, _| {
+    let options = WeightOptions {
+        precision,
+        ..Default::default()
+    };
+    let model = Gpt2::load_with(&source, &device, options, &mut |done, _| {
         read = done;
         ControlFlow::Continue(())
     })?;
     let seconds = started.elapsed().as_secs_f64();
-    let weights = 4 * model.config.parameters();
-    assert_eq!(read, weights);
-    println!("  loaded in {seconds:.2} s");
+    assert_eq!(read, 4 * model.config.parameters());
+    let weights = model.config.weight_bytes(precision);
+    println!("  {precision}: loaded in {seconds:.2} s");
     if let (Some(before), Some(peak)) = (before, peak_bytes()) {
         let taken = peak - before;
         let largest = 4 * (model.config.vocab_size * model.config.n_embd) as u64;

@@ -65,7 +65,7 @@ fn memory_is_shown_before_loading_and_the_precision_can_be_chosen() {
     // A file inside the folder stands for it.
     drop_on(&mut window, &folder.path().join("model.safetensors"));
     assert_eq!(loads(&window).len(), before, "nothing is loaded yet");
-    assert!(window.says("3 layers × 4 heads · context 64 · 400 tokens"));
+    assert!(window.says("3 layers × 4 heads\ncontext 64 · 400 tokens"));
     assert!(window.says("f32: 419 KiB"));
     window.named("f16: ").click();
     window.settle();

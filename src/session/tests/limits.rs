@@ -320,3 +320,22 @@ fn another_text_is_typed_whatever_stood_there_and_no_run_is_counted_for_it() {
     assert_eq!((counts.generated, counts.retokenised), (0, 0));
     assert_eq!(bench.session.run_progress(), (0, 0));
 }
+
+#[test]
+fn the_model_in_use_answers_while_another_loads() {
+    let mut bench = Bench::new("Once upon a time");
+    bench.act(Action::LoadModel(LoadRequest::new(
+        ModelSource::BuiltIn,
+        DeviceChoice::Cpu,
+    )));
+    bench.act(Action::EditText("Once upon a time there".into()));
+    bench.tick();
+    bench.session.refresh_view();
+    assert!(bench.session.loading().is_some());
+    assert!(bench.session.view().is_some(), "it was predicted meanwhile");
+    let before = bench.session.node(0).map(|node| node.model);
+    bench.event(Event::Loaded(model("second", 64, Some(0))));
+    assert_ne!(bench.session.node(0).map(|node| node.model), before);
+    bench.session.refresh_view();
+    assert!(bench.session.view().is_some(), "and by the new one");
+}
