@@ -55,7 +55,7 @@ impl Desk {
         self.folder.path().join(name)
     }
 
-    /// Shows one panel alone.
+    /// Shows one panel alone; the toy's with a toy in the model's place.
     fn alone(&mut self, panel: Panel) {
         self.window.click("Panels");
         self.window.button("Show one alone").hover();
@@ -65,6 +65,9 @@ impl Desk {
             .get_by_role_and_label(Role::RadioButton, panel.title())
             .click();
         self.window.settle();
+        if panel == Panel::Toy {
+            self.window.click("Example: logits");
+        }
     }
 
     /// Clicks an entry of a panel's menu, in its submenu of pictures if it is there, and answers the dialog.
@@ -133,8 +136,14 @@ fn assert_facts(facts: &HashMap<String, String>, capital: bool, desk: &Desk, pan
         found.unwrap_or_else(|| panic!("{panel:?} has no {key}"))
     };
     let session = desk.window.session();
-    assert_eq!(fact("model"), "storyteller");
-    assert_eq!(fact("prompt"), "Once upon a time");
+    let (model, prompt) = match panel {
+        Panel::Toy => ("toy", session.text()),
+        _ => ("storyteller", "Once upon a time"),
+    };
+    assert_eq!(
+        (fact("model").as_str(), fact("prompt").as_str()),
+        (model, prompt)
+    );
     assert_eq!(fact("text"), session.text());
     assert_eq!(fact("step"), &session.selected().to_string());
     assert_eq!(fact("panel"), panel.title());
