@@ -1,6 +1,6 @@
 //! How a model's weights are kept in memory, and what else the user decides before they are read.
 //!
-//! Arithmetic is f32 in either precision: f16 halves the memory (and on the CPU the time to read it), and rounds
+//! Arithmetic is f32 in either precision: f16 halves the memory, and rounds
 //! every weight once, when it is loaded. Nothing else is rounded.
 
 use std::{fmt, str::FromStr};
