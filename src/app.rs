@@ -1,10 +1,6 @@
 //! The window: takes in the worker's events, shows the panels, carries out what they ask for.
 
-use std::{
-    path::PathBuf,
-    sync::mpsc::{Receiver, channel},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
 use eframe::{CreationContext, Frame};
 use egui::{
@@ -17,6 +13,7 @@ use crate::{
     export::{Job, Saver},
     hub::{Hub, HubError, RepoId, Revision},
     model::ModelSource,
+    picker::Picker,
     session::{Action, Session},
     store::{Remembered, Store},
     ui::{
@@ -46,8 +43,8 @@ pub struct App {
     theme: &'static Theme,
     /// Appearance and type scale that egui's style was last set to.
     applied: Option<(bool, f32)>,
-    /// A folder dialog that is open.
-    folder_dialog: Option<Receiver<Option<PathBuf>>>,
+    /// Asks which model is to be opened.
+    picker: Picker,
     /// A model that is being downloaded.
     download: Option<Download>,
     /// Where models by name come from; read from the environment when one is asked for, unless set.
@@ -119,7 +116,7 @@ impl App {
             actions: Vec::new(),
             theme: Theme::of(dark),
             applied: None,
-            folder_dialog: None,
+            picker: Picker::native(),
             download: None,
             hub: None,
             notice: None,
@@ -140,6 +137,11 @@ impl App {
     /// How much may be recorded, in bytes, the window's own copies included.
     pub fn set_budget_bytes(&mut self, bytes: usize) {
         self.session.set_budget_bytes(bytes);
+    }
+
+    /// Asks in another way which model is to be opened.
+    pub fn set_picker(&mut self, picker: Picker) {
+        self.picker = picker;
     }
 
     /// Asks in another way where files are to go.
@@ -224,14 +226,7 @@ impl App {
                 .first()
                 .map(|file| file.path().to_owned())
         });
-        let picked = self
-            .folder_dialog
-            .as_ref()
-            .and_then(|dialog| dialog.try_recv().ok());
-        if picked.is_some() {
-            self.folder_dialog = None;
-        }
-        if let Some(path) = dropped.or(picked.flatten()) {
+        if let Some(path) = dropped.or_else(|| self.picker.take()) {
             self.open(path);
         }
     }
@@ -469,10 +464,10 @@ impl App {
             match wish {
                 WindowWish::Appearance { dark } => self.remembered.dark = Some(dark),
                 WindowWish::Scale(scale) => self.remembered.scale = scale,
-                WindowWish::PickFolder if self.folder_dialog.is_none() => {
-                    self.folder_dialog = Some(pick_folder())
+                WindowWish::Pick(what) => {
+                    let ctx = ctx.clone();
+                    self.picker.open(what, move || ctx.request_repaint());
                 }
-                WindowWish::PickFolder => {}
                 WindowWish::Fetch(name) => self.fetch(&name, ctx),
                 WindowWish::CancelFetch => self.download = None,
             }
@@ -602,18 +597,4 @@ fn next_scale(scale: f32, direction: i32) -> f32 {
         .position(|&choice| choice >= scale - 0.01)
         .unwrap_or(0) as i32;
     SCALES[(at + direction).clamp(0, SCALES.len() as i32 - 1) as usize]
-}
-
-/// Opens the system's folder dialog without blocking a frame.
-fn pick_folder() -> Receiver<Option<PathBuf>> {
-    let (sender, receiver) = channel();
-    let dialog = rfd::AsyncFileDialog::new()
-        .set_title("Open a GPT-2 folder")
-        .pick_folder();
-    std::thread::spawn(move || {
-        let folder = pollster::block_on(dialog).map(|handle| handle.path().to_owned());
-        // A window that is gone needs no folder.
-        let _ = sender.send(folder);
-    });
-    receiver
 }

@@ -17,7 +17,7 @@
 //! - [`session`]: text, history tree, undo, selection; no egui, burn or wgpu types.
 //! - [`worker`]: the thread that owns the model, and how to talk to it.
 //! - [`hub`]: models by name: find, download, verify, the shared cache.
-//! - [`app`], [`ui`], [`download`]: the window; [`heatmap`]: its one custom shader.
+//! - [`app`], [`ui`], [`download`], [`picker`]: the window; [`heatmap`]: its one custom shader.
 //! - [`export`]: pictures, tables and runs as files.
 //! - [`cli`]: the same engine without a window.
 
@@ -29,6 +29,7 @@ pub mod export;
 pub mod heatmap;
 pub mod hub;
 pub mod model;
+pub mod picker;
 pub mod prediction;
 pub mod sampling;
 pub mod session;

@@ -15,6 +15,7 @@ use super::{Panel, PanelContext, dock::Dock, hub_menu, open_model::memory, theme
 use crate::{
     download::DownloadView,
     model::{DeviceChoice, LoadRequest, ModelSource, Precision, WeightOptions, source_config},
+    picker::Pick,
     session::{Action, Activity, FIRST_TEXT, Session},
     worker::Pace,
 };
@@ -54,7 +55,7 @@ pub const EXAMPLES: [(&str, &str); 10] = [
 /// What the bar asks of the window itself.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WindowWish {
-    PickFolder,
+    Pick(Pick),
     /// Use a model of the Hub by name; download it where it is not on this computer.
     Fetch(String),
     CancelFetch,
@@ -229,7 +230,14 @@ fn model_menu(
             )
             .clicked()
         {
-            wishes.push(WindowWish::PickFolder);
+            wishes.push(WindowWish::Pick(Pick::Folder));
+        }
+        if ui
+            .button("Open a file…")
+            .on_hover_text("One of a model's files: it stands for the folder that it lies in")
+            .clicked()
+        {
+            wishes.push(WindowWish::Pick(Pick::File));
         }
         for folder in recent {
             let source = ModelSource::Folder(folder.clone());

@@ -9,6 +9,7 @@ use std::{
 use egui::Key;
 use logitscope::{
     model::{LoadRequest, ModelSource, Precision, WeightOptions},
+    picker::{Pick, Picker},
     worker::{Command, Event},
 };
 
@@ -78,6 +79,48 @@ fn memory_is_shown_before_loading_and_the_precision_can_be_chosen() {
     assert_eq!(request.source, ModelSource::Folder(folder.path().into()));
     assert_eq!(request.weights.precision, Precision::F16);
     assert!(!window.says("Memory that the weights take"));
+}
+
+#[test]
+fn a_folder_or_a_file_is_picked_from_the_menu() {
+    let folder = folder();
+    for (entry, what, picked) in [
+        (
+            "Open a folder…",
+            Pick::Folder,
+            Some(folder.path().to_owned()),
+        ),
+        (
+            "Open a file…",
+            Pick::File,
+            Some(folder.path().join("config.json")),
+        ),
+        ("Open a file…", Pick::File, None),
+    ] {
+        let mut window = Window::new();
+        let answer = picked.clone();
+        let picker = Picker::asking(Box::new(move |asked| {
+            assert_eq!(asked, what);
+            let answer = answer.clone();
+            Box::pin(async move { answer })
+        }));
+        window.harness.state_mut().set_picker(picker);
+        window.click("Model: storyteller");
+        window.click(entry);
+        let waited = std::time::Instant::now();
+        while picked.is_some() && !window.says("Memory that the weights take") {
+            assert!(waited.elapsed().as_secs() < 30, "{entry} opens nothing");
+            window.harness.step();
+        }
+        if picked.is_some() {
+            window.click("Load");
+            let request = loads(&window).pop().expect("a load");
+            assert_eq!(request.source, ModelSource::Folder(folder.path().into()));
+        } else {
+            window.wait(0.2);
+            assert_eq!(loads(&window).len(), 1, "cancelled");
+        }
+    }
 }
 
 #[test]
