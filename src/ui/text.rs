@@ -307,35 +307,17 @@ impl Marks {
 mod tests {
     use super::*;
     use crate::{
-        model::{ModelSource, WeightOptions, built_in_tokenizer_json},
         sampling::{Choice, SamplingSettings},
-        tokenizer::Tokenizer,
         worker::{Command, Event, ModelInfo, Pace, StopReason},
     };
 
     /// A session with a typed text and generated tokens after it.
     fn session(typed: &str, generated: &str) -> Session {
-        let tokenizer =
-            Tokenizer::from_json(built_in_tokenizer_json()).expect("the built-in tokenizer");
-        let ids = tokenizer.encode(generated);
         let info = ModelInfo {
-            name: "played".to_owned(),
-            source: ModelSource::BuiltIn,
-            vocab_size: tokenizer.vocab_size(),
             end_of_text: None,
-            tokenizer,
-            n_layer: 1,
-            n_head: 1,
-            n_embd: 8,
-            n_ctx: 512,
-            parameters: 1000,
-            device: String::new(),
-            device_why: String::new(),
-            weights: WeightOptions::default(),
-            weight_bytes: 0,
-            notes: Vec::new(),
-            load_ms: 0.0,
+            ..ModelInfo::of_test("played", 512)
         };
+        let ids = info.tokenizer.encode(generated);
         let mut session = Session::new(typed, SamplingSettings::default(), Pace::Unlimited);
         session.on_event(Event::Loaded(Arc::new(info)), 0.0);
         let epoch = session

@@ -297,3 +297,30 @@ impl ModelInfo {
         self.weights.precision
     }
 }
+
+#[cfg(test)]
+impl ModelInfo {
+    /// One small layer over the built-in model's tokens, for tests of what only reads this.
+    pub(crate) fn of_test(name: &str, n_ctx: usize) -> Self {
+        let tokenizer = Tokenizer::from_json(crate::model::built_in_tokenizer_json())
+            .expect("the built-in tokenizer");
+        Self {
+            name: name.to_owned(),
+            source: ModelSource::BuiltIn,
+            vocab_size: tokenizer.vocab_size(),
+            end_of_text: tokenizer.end_of_text(),
+            tokenizer,
+            n_layer: 1,
+            n_head: 1,
+            n_embd: 8,
+            n_ctx,
+            parameters: 1000,
+            device: "test".to_owned(),
+            device_why: String::new(),
+            weights: WeightOptions::default(),
+            weight_bytes: 0,
+            notes: Vec::new(),
+            load_ms: 0.0,
+        }
+    }
+}

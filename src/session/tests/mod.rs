@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::{
-    model::{DeviceChoice, LoadRequest, ModelSource, WeightOptions, built_in_tokenizer_json},
+    model::{DeviceChoice, LoadRequest, ModelSource},
     prediction::{AttentionRow, LayerRow, LogitsRow, PassTiming, Phase, Prediction, words_per_row},
     sampling::{Choice, Mode, SamplingSettings, select},
     worker::{Event, ExplainRequest, RunRequest},
@@ -27,25 +27,11 @@ const N_LAYER: usize = 2;
 const N_HEAD: usize = 2;
 
 fn model(name: &str, n_ctx: usize, end_of_text: Option<u32>) -> Arc<ModelInfo> {
-    let tokenizer =
-        Tokenizer::from_json(built_in_tokenizer_json()).expect("the built-in tokenizer");
     Arc::new(ModelInfo {
-        name: name.to_owned(),
-        source: ModelSource::BuiltIn,
-        vocab_size: tokenizer.vocab_size(),
-        tokenizer,
         n_layer: N_LAYER,
         n_head: N_HEAD,
-        n_embd: 8,
-        n_ctx,
         end_of_text,
-        parameters: 1000,
-        device: "test".to_owned(),
-        device_why: String::new(),
-        weights: WeightOptions::default(),
-        weight_bytes: 0,
-        notes: Vec::new(),
-        load_ms: 0.0,
+        ..ModelInfo::of_test(name, n_ctx)
     })
 }
 

@@ -6,11 +6,9 @@ use egui::{Key, Ui, Vec2, vec2};
 use egui_kittest::{Harness, kittest::Queryable};
 
 use crate::{
-    model::{ModelSource, WeightOptions, built_in_tokenizer_json},
     prediction::{LogitsRow, PassTiming, Phase, Prediction},
     sampling::{Mode, SamplingSettings, select},
     session::{Action, Origin, Session},
-    tokenizer::Tokenizer,
     ui::{PanelContext, PanelState, Theme, logits, next_token, theme, timeline},
     worker::{Command, Event, ModelInfo, Pace, RunRequest},
 };
@@ -48,26 +46,7 @@ struct Window {
 
 impl Window {
     fn new(text: &str, settings: SamplingSettings, row: Row) -> Self {
-        let tokenizer =
-            Tokenizer::from_json(built_in_tokenizer_json()).expect("the built-in tokenizer");
-        let model = ModelInfo {
-            name: "played".to_owned(),
-            source: ModelSource::BuiltIn,
-            vocab_size: tokenizer.vocab_size(),
-            end_of_text: tokenizer.end_of_text(),
-            tokenizer,
-            n_layer: 1,
-            n_head: 1,
-            n_embd: 8,
-            n_ctx: N_CTX,
-            parameters: 1000,
-            device: "test".to_owned(),
-            device_why: String::new(),
-            weights: WeightOptions::default(),
-            weight_bytes: 0,
-            notes: Vec::new(),
-            load_ms: 0.0,
-        };
+        let model = ModelInfo::of_test("played", N_CTX);
         let session = Session::new(text, settings, Pace::Unlimited);
         let mut window = Self {
             session,

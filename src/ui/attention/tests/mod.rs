@@ -20,11 +20,9 @@ use egui_kittest::{
 
 use super::*;
 use crate::{
-    model::{ModelSource, WeightOptions, built_in_tokenizer_json},
     prediction::{AttentionRow, LayerRow, LogitsRow, PassTiming, Phase, Prediction, pack_weights},
     sampling::SamplingSettings,
     session::Session,
-    tokenizer::Tokenizer,
     ui::{PanelState, Theme, theme},
     worker::{Command, Event, ModelInfo, Pace},
 };
@@ -70,24 +68,10 @@ fn prediction(shape: Shape, query: usize) -> Prediction {
 }
 
 fn model(shape: Shape) -> Arc<ModelInfo> {
-    let tokenizer = Tokenizer::from_json(built_in_tokenizer_json()).unwrap();
     Arc::new(ModelInfo {
-        name: "test".to_owned(),
-        source: ModelSource::BuiltIn,
-        vocab_size: tokenizer.vocab_size(),
-        tokenizer,
         n_layer: shape.n_layer,
         n_head: shape.n_head,
-        n_embd: 8,
-        n_ctx: 1024,
-        end_of_text: Some(0),
-        parameters: 1000,
-        device: "test".to_owned(),
-        device_why: String::new(),
-        weights: WeightOptions::default(),
-        weight_bytes: 0,
-        notes: Vec::new(),
-        load_ms: 0.0,
+        ..ModelInfo::of_test("test", 1024)
     })
 }
 
