@@ -234,7 +234,8 @@ fn sliders(ui: &mut Ui, settings: &mut SamplingSettings, vocab_size: u32, scale:
     let widths = RowWidths::fit(ui.available_width(), scale);
     Grid::new("filters")
         .num_columns(3)
-        .min_row_height(ROW * scale)
+        // As high as the number beside the slider: then all three stand on one line.
+        .min_row_height(ui.spacing().interact_size.y)
         .spacing([12.0, 3.0])
         .show(ui, |ui| {
             widths.row(
@@ -387,7 +388,8 @@ impl RowWidths {
                 .clamping(SliderClamping::Edits);
             ui.add(slider).labelled_by(label.id);
         });
-        ui.add_sized([self.number, self.height], number(value))
+        let height = ui.spacing().interact_size.y;
+        ui.add_sized([self.number, height], number(value))
             .labelled_by(label.id);
         ui.end_row();
     }
