@@ -368,6 +368,33 @@ mod tests {
     }
 
     #[test]
+    fn a_secure_address_never_leads_to_an_open_one() {
+        let client = Client::new(&uri("https://hub.test"), None, &Patience::default());
+        let redirect = |from: &str, location: &str| {
+            let response = Response::builder()
+                .status(302)
+                .header("location", location)
+                .body(Body::builder().data(Vec::new()))
+                .expect("a response");
+            client.redirect(&response, &uri(from))
+        };
+        let secure = "https://hub.test/a";
+        let refused = redirect(secure, "http://cdn.test/b").expect_err("open");
+        assert!(
+            matches!(&refused, HubError::Downgrade { host } if host == "hub.test"),
+            "{refused}"
+        );
+        for (from, location) in [
+            (secure, "https://cdn.test/b"),
+            ("http://127.0.0.1/a", "http://127.0.0.1/b"),
+            ("http://127.0.0.1/a", "https://cdn.test/b"),
+        ] {
+            let next = redirect(from, location).expect("an address");
+            assert_eq!(next, Some(uri(location)));
+        }
+    }
+
+    #[test]
     fn the_token_stays_with_its_host() {
         let client = Client::new(
             &uri("https://hub.test"),

@@ -393,12 +393,21 @@ fn no_server_is_said() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let place = Place::new();
-    let mut hub = Hub::at(&format!("http://{address}"), place.cache()).unwrap();
-    hub.patience = hasty();
-    let text = fetch(&hub).unwrap_err().to_string();
-    assert!(text.starts_with("no connection to 127.0.0.1"), "{text}");
-    assert!(all_files(place.folder.path()).is_empty());
+    // Nobody there, and no such place: names under .invalid never resolve (RFC 6761).
+    for (endpoint, said) in [
+        (format!("http://{address}"), "no connection to 127.0.0.1"),
+        (
+            "http://hub.invalid".to_owned(),
+            "no connection to hub.invalid",
+        ),
+    ] {
+        let place = Place::new();
+        let mut hub = Hub::at(&endpoint, place.cache()).unwrap();
+        hub.patience = hasty();
+        let text = fetch(&hub).unwrap_err().to_string();
+        assert!(text.starts_with(said), "{text}");
+        assert!(all_files(place.folder.path()).is_empty());
+    }
 }
 
 // ---- the disk ----------------------------------------------------------------------------------------------------
