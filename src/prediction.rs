@@ -34,6 +34,12 @@ pub struct LogitsRow {
 }
 
 impl LogitsRow {
+    /// How many logits make a distribution impossible: NaN and +∞. A logit of -∞ is a probability of 0.
+    pub fn not_numbers(&self) -> usize {
+        let bad = |z: &&f32| z.is_nan() || **z == f32::INFINITY;
+        self.values.iter().filter(bad).count()
+    }
+
     pub fn new(values: Vec<f32>) -> Self {
         let stats = RowStats::of(&values);
         Self { values, stats }

@@ -13,6 +13,7 @@ use std::{
 
 use directories::ProjectDirs;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::{
     sampling::SamplingSettings,
@@ -100,7 +101,7 @@ impl Store {
         }
     }
 
-    /// Reads what was remembered; what cannot be read is put aside, never overwritten unseen.
+    /// Reads what was remembered; of a file that cannot be read whole, what can be, and the file is put aside.
     pub fn read(&mut self) -> Remembered {
         let Some(file) = &self.file else {
             return Remembered::default();
@@ -114,9 +115,9 @@ impl Store {
                 remembered
             }
             Err(_) => {
-                // If it cannot be moved either, it will be written over: there is nothing in it to be read.
+                // If it cannot be copied either, it will be written over: what can be read of it is kept.
                 let _ = fs::rename(file, file.with_extension("unreadable.json"));
-                Remembered::default()
+                readable_part(&text)
             }
         }
     }
@@ -182,6 +183,18 @@ impl Drop for Store {
     fn drop(&mut self) {
         let _ = self.finish();
     }
+}
+
+/// The fields of a JSON object that can be read, each for itself; the others take their defaults.
+fn readable_part(text: &str) -> Remembered {
+    let Ok(Value::Object(mut fields)) = serde_json::from_str(text) else {
+        return Remembered::default();
+    };
+    fields.retain(|name, value| {
+        let alone = Map::from_iter([(name.clone(), value.clone())]);
+        Remembered::deserialize(Value::Object(alone)).is_ok()
+    });
+    Remembered::deserialize(Value::Object(fields)).unwrap_or_default()
 }
 
 /// Writes beside the file, then over it.
@@ -250,6 +263,21 @@ mod tests {
         assert_eq!(remembered.text, FIRST_TEXT);
         assert!(!file.exists());
         assert!(folder.path().join("window.unreadable.json").exists());
+    }
+
+    #[test]
+    fn one_field_that_cannot_be_read_takes_no_other_with_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("window.json");
+        let torn =
+            r#"{"text":"kept","scale":1.5,"pace":10,"dock":{"alone":"Nope"},"device":"Tpu"}"#;
+        fs::write(&file, torn).expect("written");
+        let remembered = Store::at(file.clone()).read();
+        assert_eq!((remembered.text.as_str(), remembered.scale), ("kept", 1.5));
+        assert_eq!(remembered.pace, Remembered::default().pace);
+        assert!(remembered.dock.alone.is_none());
+        let aside = fs::read_to_string(folder.path().join("window.unreadable.json"));
+        assert_eq!(aside.expect("put aside"), torn);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::{CliError, Global, input};
-use crate::{session::Chain, tokenizer::Tokenizer};
+use crate::{session::Chain, tokenizer::Tokenizer, worker::EngineError};
 
 #[derive(Debug, Args)]
 pub struct ScoreArgs {
@@ -73,15 +73,23 @@ pub fn run(args: &ScoreArgs, global: &Global, out: &mut dyn Write) -> Result<(),
     };
     input::fits(what, context.len(), model.n_ctx, way_out)?;
     let mut log_probs = vec![None; context.len()];
+    let mut sound = Ok(());
     let _ = engine.predict(&context, 0, false, &mut |first, predictions| {
         for (offset, prediction) in predictions.iter().enumerate() {
             let next = first + offset + 1;
             if let (Some(&id), Some(row)) = (context.get(next), &prediction.logits) {
                 log_probs[next] = Some(row.log_prob(id));
+                if sound.is_ok() {
+                    sound = EngineError::check(row, next);
+                }
             }
         }
         std::ops::ControlFlow::Continue(())
     })?;
+    // In JSON a number that is none is null.
+    if !args.json {
+        sound?;
+    }
     // The condition itself is not scored.
     let log_probs_nats = log_probs.split_off(usize::from(condition.is_some()));
     let chain = Chain::of(log_probs_nats.iter().copied());

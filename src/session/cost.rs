@@ -128,7 +128,9 @@ impl Cost<'_> {
         ends(self.generating().iter().filter_map(CostStep::decode_ms))
     }
 
+    /// `None` until every length is timed: the ends of some of them are not the ends.
     pub fn uncached_ends(&self) -> Option<Ends> {
+        self.is_measured().then_some(())?;
         ends(self.generating().iter().filter_map(CostStep::uncached_ms))
     }
 }

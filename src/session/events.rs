@@ -146,6 +146,18 @@ impl Session {
 
     fn on_predicted(&mut self, first: usize, predictions: Vec<Prediction>) {
         self.predictions_received += predictions.len();
+        let last = predictions
+            .last()
+            .and_then(|prediction| prediction.logits.as_ref());
+        if let Some((row, bad)) = last
+            .map(|row| (row, row.not_numbers()))
+            .filter(|(_, bad)| *bad > 0)
+        {
+            self.say(format!(
+                "{bad} of the {} logits are not numbers: what is shown of them means nothing, and nothing can be drawn from them. Load the model again, or choose another.",
+                row.values.len()
+            ));
+        }
         if let Some(prediction) = predictions.last() {
             let timing = prediction.timing.clone();
             if timing.phase == Phase::Prefill {

@@ -30,7 +30,9 @@ const END_OF_TEXT: [&str; 8] = [
 #[derive(Debug, thiserror::Error)]
 pub enum TokenizerError {
     /// The crate's own words.
-    #[error("the tokenizer cannot be read: {0}")]
+    #[error(
+        "the tokenizer cannot be read: {0}; download tokenizer.json, or vocab.json and merges.txt, again"
+    )]
     Unreadable(String),
     /// The crate panicked.
     #[error("the tokenizer cannot be used: the tokenizers library failed on it ({0})")]

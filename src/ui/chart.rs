@@ -292,6 +292,17 @@ fn why_no_view(session: &Session) -> (String, bool) {
     }
 }
 
+/// Whether `value` is another than in the last frame: panels bring what has just been selected into view, once.
+pub fn is_news(ui: &Ui, what: &str, value: usize) -> bool {
+    let id = ui.scope_id().with(what);
+    let before = ui.data_mut(|data| {
+        let before = data.get_temp::<usize>(id);
+        data.insert_temp(id, value);
+        before
+    });
+    before != Some(value)
+}
+
 /// One dim sentence in a panel's place.
 pub fn say(ui: &mut Ui, theme: &Theme, sentence: impl Into<String>) {
     let text = egui::RichText::new(sentence).color(theme.dim);

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::session::{Action, Cost, MeasurementState, Session};
 
-const SUBTITLE: &str = "model time in ms until a pass's logits are read back, and the tokens it puts through the model, against the tokens in the sequence · recording attention and the pace are not in it";
+const SUBTITLE: &str = "model time in ms until a pass's logits are read back, and the tokens it puts through the model, against the tokens in the sequence · recording attention and the pace are not in it · cut where it ends above the axis";
 
 /// The chart is no lower, in points at 100 % type: then the panel scrolls.
 const LEAST_CHART_POINTS: f32 = 170.0;

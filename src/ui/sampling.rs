@@ -92,7 +92,7 @@ pub fn table(settings: &SamplingSettings) -> String {
 
 fn subtitle(settings: &SamplingSettings) -> String {
     if settings.is_greedy() {
-        "greedy: always the most likely token; the filters below do not apply".to_owned()
+        "greedy: always the most likely token · of what is below only repetition applies".to_owned()
     } else {
         "order: penalty, temperature, top-k, renormalise, top-p, min-p".to_owned()
     }

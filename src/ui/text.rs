@@ -5,11 +5,12 @@ use std::sync::Arc;
 use egui::{
     FontId, Galley, Mesh, Rangef, Rect, RichText, ScrollArea, Shape, Stroke, TextEdit, Ui, Vec2,
     emath::GuiRounding as _,
+    style::ScrollAnimation,
     text::{CCursor, CCursorRange, LayoutJob, TextFormat},
     text_edit::TextEditState,
 };
 
-use super::{Panel, PanelContext, Theme, card::Card, theme::editor_style};
+use super::{Panel, PanelContext, Theme, card::Card, chart, theme::editor_style};
 use crate::session::{Action, Origin, Session};
 
 /// The editor's egui id: the window sends keys there.
@@ -126,6 +127,11 @@ fn editor(ui: &mut Ui, ctx: &mut PanelContext) {
                     session,
                     hovered,
                 );
+                if let Some(place) = marks.selected.first()
+                    && chart::is_news(ui, "selected token", session.selected())
+                {
+                    ui.scroll_to_rect_animation(*place, None, ScrollAnimation::none());
+                }
                 ui.painter().set(ground, marks.tints(ui, theme));
                 marks.underline(ui, theme);
             }
@@ -210,7 +216,8 @@ struct Marks {
 }
 
 impl Marks {
-    /// `galley` shows the session's text, moved by `offset`; what lies outside `clip` is passed over.
+    /// `galley` shows the session's text, moved by `offset`; what lies outside `clip` is passed over, but for the
+    /// selected token.
     fn of(
         galley: &Galley,
         offset: Vec2,
@@ -232,7 +239,8 @@ impl Marks {
                 while ends.get(token).is_some_and(|&end| end <= at) {
                     token += 1;
                 }
-                if !visible {
+                // The selected token is brought into view: its place is needed wherever it is.
+                if !visible && token != session.selected() {
                     continue;
                 }
                 let left = row.pos.x + offset.x + glyph.pos.x;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use egui::{
     Align2, CornerRadius, FontId, Galley, Key, Rect, Response, RichText, ScrollArea, Sense, Stroke,
-    StrokeKind, TextStyle, Ui, Vec2, pos2, vec2,
+    StrokeKind, TextStyle, Ui, Vec2, pos2, style::ScrollAnimation, vec2,
 };
 
 use super::{Panel, PanelContext, card::Card, chart, theme::mono_bold};
@@ -78,11 +78,16 @@ fn chips(ui: &mut Ui, ctx: &mut PanelContext, viewport: Rect) {
     let chips = flow(ui, ctx, &font, &bold, width, selected);
     let height = chips.last().map_or(0.0, |chip| chip.rect.bottom());
     let (area, _) = ui.allocate_exact_size(vec2(width, height), Sense::hover());
+    if let Some(chip) = chips.get(selected)
+        && chart::is_news(ui, "selected chip", selected)
+    {
+        let place = chip.rect.translate(area.min.to_vec2());
+        ui.scroll_to_rect_animation(place, None, ScrollAnimation::none());
+    }
     let mut hovered = None;
     for (index, chip) in chips.iter().enumerate() {
         let is_selected = index == selected;
         if !chip.rect.intersects(viewport) {
-            // Scroll to the selected chip when it has just been selected.
             continue;
         }
         let rect = chip.rect.translate(area.min.to_vec2());

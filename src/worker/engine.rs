@@ -36,6 +36,15 @@ pub enum EngineError {
     Tokenizer(#[from] TokenizerError),
     #[error("a random model has no tokenizer: give token ids")]
     NoTokenizer,
+    #[error(
+        "{bad} of the {vocab_size} logits after {tokens} tokens are not numbers, so nothing can be drawn \
+         from them: the weights are damaged, or the device failed; load the model again, or choose another"
+    )]
+    NotNumbers {
+        bad: usize,
+        vocab_size: usize,
+        tokens: usize,
+    },
 }
 
 /// A loaded model and the keys and values of the tokens it has seen.
@@ -49,6 +58,23 @@ pub struct Engine {
     end_of_text: Option<u32>,
     tokenizer: Option<Tokenizer>,
     pub(super) explaining: Explaining,
+}
+
+impl EngineError {
+    /// Refuses logits that make no distribution; `tokens` came before them.
+    ///
+    /// # Errors
+    /// [`Self::NotNumbers`].
+    pub fn check(logits: &LogitsRow, tokens: usize) -> Result<(), Self> {
+        match logits.not_numbers() {
+            0 => Ok(()),
+            bad => Err(Self::NotNumbers {
+                bad,
+                vocab_size: logits.values.len(),
+                tokens,
+            }),
+        }
+    }
 }
 
 impl Engine {

@@ -106,6 +106,7 @@ pub(super) fn generate(
         let Some(logits) = row.take() else {
             return Ok(StopReason::Stopped);
         };
+        EngineError::check(&logits, ids.len())?;
 
         let choice = select(&logits.values, &ids, &live.settings, ids.len() as u64, 0);
         ids.push(choice.id);

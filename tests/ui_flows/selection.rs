@@ -217,3 +217,19 @@ fn any_token_is_found_by_text_and_by_id() {
         Some(Origin::Picked)
     );
 }
+
+#[test]
+fn text_and_tokens_bring_the_selected_step_into_view() {
+    let mut window = Window::new();
+    window.click("Run");
+    window.append(120);
+    let shown = |window: &Window, index: usize| window.says(&format!("Token {index}, "));
+    assert!(!shown(&window, 2), "the end is in view");
+    for _ in 0..110 {
+        window.press(Key::F7);
+    }
+    let selected = window.session().selected();
+    assert!(shown(&window, selected), "the chip of step {selected}");
+    window.press(Key::F9);
+    assert!(shown(&window, window.session().len() - 1));
+}
