@@ -22,7 +22,7 @@ use crate::{
 };
 use paint::{Painting, Regions};
 
-const SUBTITLE: &str = "last three iterations · bar model P, % drawn from after the filters · u against the cumulative sum of drawn from · stop tests in their order";
+const SUBTITLE: &str = "last three iterations · bar model P, on one scale, % drawn from after the filters · u against the cumulative sum of drawn from · stop tests in their order";
 
 /// Iterations on show.
 const ITERATIONS: usize = 3;
@@ -184,6 +184,7 @@ fn content(
     let regions = Regions::fit(head.x_range());
     heading(ui, ctx, &faces, head, &regions, phase);
     let height = paint::row_height(&faces);
+    let full = paint::full_bar(shown.iter().map(|(iteration, _)| &**iteration));
     // A newest iteration of another shape is scrolled to; otherwise the reader's place is kept.
     ScrollArea::vertical()
         .auto_shrink(false)
@@ -192,7 +193,7 @@ fn content(
             for (iteration, reached) in shown {
                 let (rect, _) =
                     ui.allocate_exact_size(vec2(ui.available_width(), height), Sense::hover());
-                row(ui, ctx, &faces, rect, iteration, *reached);
+                row(ui, ctx, &faces, rect, iteration, *reached, full);
             }
         });
 }
@@ -250,6 +251,7 @@ fn row(
     rect: Rect,
     iteration: &Iteration,
     reached: LoopPhase,
+    full: f64,
 ) {
     let session = ctx.session;
     let id = Id::unique("loop iteration").with(iteration.index);
@@ -272,6 +274,7 @@ fn row(
         faces,
         iteration,
         reached,
+        full,
     }
     .paint(rect);
     if response.clicked() {

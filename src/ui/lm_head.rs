@@ -414,7 +414,11 @@ fn foot(ctx: &PanelContext, scene: &Scene, state: &mut LmHeadState, chart: Chart
         let (difference, limit) = (derived.lens_difference, derived.limit);
         return vec![words::lens_agreement(difference, limit, scene.vocab_size())];
     }
-    let agreement = words::agreement(derived.difference, derived.limit, scene.vocab_size());
+    let agreement = format!(
+        "‖h‖ {:.2} · {}",
+        explanation.hidden_norm,
+        words::agreement(derived.difference, derived.limit, scene.vocab_size())
+    );
     let pins = ctx.panels.logits.pins(scene.vocab_size());
     let logits = &scene.view.logits.values;
     let temperature = shown_temperature(&scene.view.settings);

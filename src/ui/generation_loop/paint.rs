@@ -49,6 +49,13 @@ fn box_height(faces: &Faces) -> f32 {
     faces.line + 6.0
 }
 
+/// Model P of a full bar: one scale for all iterations on show, so that they can be compared.
+pub(super) fn full_bar<'a>(shown: impl Iterator<Item = &'a Iteration>) -> f64 {
+    let most_likely = shown.filter_map(|iteration| iteration.top.first());
+    let largest = most_likely.map(|row| row.prob).fold(0.0, f64::max);
+    chart::nice_ceil(largest).min(1.0)
+}
+
 /// Height of a line below the boxes, in points.
 fn line_height(faces: &Faces) -> f32 {
     (1.12 * faces.line).round()
@@ -80,6 +87,8 @@ pub(super) struct Painting<'a> {
     pub faces: &'a Faces,
     pub iteration: &'a Iteration,
     pub reached: LoopPhase,
+    /// Model P of a full bar, in all iterations on show.
+    pub full: f64,
 }
 
 impl Painting<'_> {
@@ -229,15 +238,13 @@ impl Painting<'_> {
             rows.truncate(SHOWN_TOKENS - 1);
             rows.push(&selection.row);
         }
-        let full = rows.iter().map(|row| row.prob).fold(0.0, f64::max);
-        let full = chart::nice_ceil(full).min(1.0);
         for (line, row) in rows.into_iter().enumerate() {
-            self.candidate(column, line as f32, row, full, selected == Some(row.id));
+            self.candidate(column, line as f32, row, selected == Some(row.id));
         }
     }
 
     /// One token of the distribution: label, bar of model P, drawn-from in per cent.
-    fn candidate(&self, column: Rect, line: f32, row: &TokenRow, full: f64, selected: bool) {
+    fn candidate(&self, column: Rect, line: f32, row: &TokenRow, selected: bool) {
         let (theme, painter) = (self.theme, self.ui.painter());
         let mono = self.mono();
         let font = if selected { self.bold() } else { mono };
@@ -259,7 +266,7 @@ impl Painting<'_> {
         if right <= left {
             return;
         }
-        let length = ((row.prob / full) as f32).clamp(0.0, 1.0) * (right - left);
+        let length = ((row.prob / self.full) as f32).clamp(0.0, 1.0) * (right - left);
         let half = 0.36 * self.faces.line;
         let bar = Rect::from_x_y_ranges(left..=left + length.max(1.5), y - half..=y + half);
         let fill = if selected {
