@@ -224,10 +224,12 @@ impl App {
                 .raw
                 .dropped_files
                 .first()
-                .map(|file| file.path().to_owned())
+                .map(|file| Ok(file.path().to_owned()))
         });
-        if let Some(path) = dropped.or_else(|| self.picker.take()) {
-            self.open(path);
+        match dropped.or_else(|| self.picker.take()) {
+            Some(Ok(path)) => self.open(path),
+            Some(Err(why)) => self.notice = Some(why.into()),
+            None => {}
         }
     }
 

@@ -17,12 +17,13 @@
 //! - [`session`]: text, history tree, undo, selection; no egui, burn or wgpu types.
 //! - [`worker`]: the thread that owns the model, and how to talk to it.
 //! - [`hub`]: models by name: find, download, verify, the shared cache.
-//! - [`app`], [`ui`], [`download`], [`picker`]: the window; [`heatmap`]: its one custom shader.
+//! - [`app`], [`ui`], [`download`], [`picker`], [`dialog`]: the window; [`heatmap`]: its one custom shader.
 //! - [`export`]: pictures, tables and runs as files.
 //! - [`cli`]: the same engine without a window.
 
 pub mod app;
 pub mod cli;
+pub mod dialog;
 pub mod download;
 pub mod explanation;
 pub mod export;

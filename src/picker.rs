@@ -1,11 +1,11 @@
 //! Asks which model is to be opened, on a thread of its own: no frame waits for the dialog.
 
 use std::{
-    future::Future,
     path::PathBuf,
-    pin::Pin,
     sync::mpsc::{Receiver, channel},
 };
+
+use crate::dialog::{self, Answer, Dialog};
 
 /// What the dialog lets the user choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,16 +16,13 @@ pub enum Pick {
     File,
 }
 
-/// What the user chose; `None` where nothing.
-pub type Choice = Pin<Box<dyn Future<Output = Option<PathBuf>> + Send>>;
-
-/// Called on the window's thread, waited for on another.
-pub type Ask = Box<dyn Fn(Pick) -> Choice>;
+/// Opens a dialog, on the window's thread.
+pub type Ask = Box<dyn Fn(Pick) -> Dialog>;
 
 /// One dialog at a time.
 pub struct Picker {
     ask: Ask,
-    open: Option<Receiver<Option<PathBuf>>>,
+    open: Option<Receiver<Answer>>,
 }
 
 impl Picker {
@@ -53,27 +50,24 @@ impl Picker {
         });
     }
 
-    /// What was chosen since the last call.
-    pub fn take(&mut self) -> Option<PathBuf> {
+    /// What was chosen since the last call, or why nothing could be.
+    pub fn take(&mut self) -> Option<Result<PathBuf, String>> {
         let answer = self.open.as_ref()?.try_recv().ok()?;
         self.open = None;
-        answer
+        answer.transpose()
     }
 }
 
-fn native_dialog(what: Pick) -> Choice {
-    let dialog = rfd::AsyncFileDialog::new();
+fn native_dialog(what: Pick) -> Dialog {
+    let chooser = rfd::AsyncFileDialog::new();
     match what {
-        Pick::Folder => {
-            let folder = dialog.set_title("Open a GPT-2 folder").pick_folder();
-            Box::pin(async move { Some(folder.await?.path().to_owned()) })
-        }
+        Pick::Folder => dialog::of_system(chooser.set_title("Open a GPT-2 folder").pick_folder()),
         Pick::File => {
-            let file = dialog
+            let file = chooser
                 .set_title("Open a file of a GPT-2")
                 .add_filter("model files", &["safetensors", "bin", "json"])
                 .pick_file();
-            Box::pin(async move { Some(file.await?.path().to_owned()) })
+            dialog::of_system(file)
         }
     }
 }

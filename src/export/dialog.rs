@@ -2,13 +2,12 @@
 //! or the disk.
 
 use std::{
-    future::Future,
     path::{Path, PathBuf},
-    pin::Pin,
     sync::mpsc::{Receiver, TryRecvError, channel},
 };
 
 use super::write_whole;
+use crate::dialog::{self, Dialog};
 
 type Make = Box<dyn FnOnce() -> Result<Vec<u8>, String> + Send>;
 
@@ -19,11 +18,8 @@ pub struct Job {
     make: Make,
 }
 
-/// Where the user wants a file; `None` where nowhere.
-pub type Place = Pin<Box<dyn Future<Output = Option<PathBuf>> + Send>>;
-
 /// Asks for the place of a file of this name. Called on the window's thread, waited for on another.
-pub type Ask = Box<dyn Fn(&str) -> Place>;
+pub type Ask = Box<dyn Fn(&str) -> Dialog>;
 
 /// Saves files one at a time.
 pub struct Saver {
@@ -89,14 +85,14 @@ fn with_extension_of(path: &Path, name: &str) -> Result<PathBuf, String> {
 }
 
 /// The system's dialog.
-fn system_dialog(name: &str) -> Place {
+fn system_dialog(name: &str) -> Dialog {
     let extension = name.rsplit_once('.').map_or("", |(_, end)| end);
     let dialog = rfd::AsyncFileDialog::new()
         .set_title("Save as")
         .add_filter(extension.to_uppercase(), &[extension])
         .set_file_name(name)
         .save_file();
-    Box::pin(async { dialog.await.map(|handle| handle.path().to_owned()) })
+    dialog::of_system(dialog)
 }
 
 impl Default for Saver {
@@ -125,7 +121,10 @@ impl Saver {
         let place = (self.ask)(&job.name);
         let (sender, receiver) = channel();
         std::thread::spawn(move || {
-            let outcome = pollster::block_on(place).map(|path| job.write(&path));
+            let outcome = match pollster::block_on(place) {
+                Ok(path) => path.map(|path| job.write(&path)),
+                Err(why) => Some(Err(why)),
+            };
             // A window that is gone needs no answer.
             let _ = sender.send(outcome);
             ctx.request_repaint();
@@ -222,7 +221,7 @@ mod tests {
         let answers = std::sync::Arc::new(std::sync::Mutex::new(answers));
         let mut saver = Saver::asking(Box::new(move |_| {
             let answers = answers.clone();
-            Box::pin(async move { answers.lock().unwrap().recv().unwrap() })
+            Box::pin(async move { Ok(answers.lock().unwrap().recv().unwrap()) })
         }));
         let ctx = egui::Context::default();
         assert_eq!(saver.outcome(), None);

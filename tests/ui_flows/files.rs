@@ -36,7 +36,7 @@ impl Desk {
             Saver::asking(Box::new(move |name| {
                 asked.lock().unwrap().push(name.to_owned());
                 let path = answer.lock().unwrap().clone();
-                Box::pin(async move { path })
+                Box::pin(async move { Ok(path) })
             }))
         };
         window.harness.state_mut().set_saver(saver);

@@ -102,7 +102,7 @@ fn a_folder_or_a_file_is_picked_from_the_menu() {
         let picker = Picker::asking(Box::new(move |asked| {
             assert_eq!(asked, what);
             let answer = answer.clone();
-            Box::pin(async move { answer })
+            Box::pin(async move { Ok(answer) })
         }));
         window.harness.state_mut().set_picker(picker);
         window.click("Model: storyteller");
