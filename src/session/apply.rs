@@ -423,41 +423,58 @@ impl Session {
     // ---- branches ------------------------------------------------------------------------------------------------
 
     fn pick(&mut self, token: u32, now: f64) -> Vec<Command> {
-        let Some((model, info)) = self.model.zip(self.model()) else {
-            return Vec::new();
-        };
-        let step = self.selected;
-        if token as usize >= info.vocab_size || self.prediction(step).is_none() {
-            return Vec::new();
-        }
-        if step - self.context_start().min(step) >= info.n_ctx {
-            self.stop_reason = Some(StopReason::ContextFull);
+        let known = self
+            .model()
+            .is_some_and(|info| (token as usize) < info.vocab_size);
+        if !known || self.prediction(self.selected).is_none() {
             return Vec::new();
         }
-        let mut commands = self.leave_run();
-        if self.path.is_empty() && !self.begin_with_end_of_text() {
-            return commands;
-        }
-        let step = step.max(1);
-        self.record(Change::Branch, now);
-        let draw = Some(Draw {
+        let draw = Draw {
             settings: self.settings.clone(),
             u: None,
             redraw: 0,
-        });
+        };
+        let (appended, mut commands) = self.append_at_selection(token, Origin::Picked, draw, now);
+        if appended {
+            self.select(self.path.len());
+            commands.extend(self.predict());
+        }
+        commands
+    }
+
+    /// Makes a branch of the shown step with this token as its choice. Whether there was room for it, and what to ask of
+    /// the worker in either case.
+    pub(super) fn append_at_selection(
+        &mut self,
+        token: u32,
+        origin: Origin,
+        draw: Draw,
+        now: f64,
+    ) -> (bool, Vec<Command>) {
+        let Some((model, info)) = self.model.zip(self.model()) else {
+            return (false, Vec::new());
+        };
+        let step = self.selected;
+        if step - self.context_start().min(step) >= info.n_ctx {
+            self.stop_reason = Some(StopReason::ContextFull);
+            return (false, Vec::new());
+        }
+        let commands = self.leave_run();
+        if self.path.is_empty() && !self.begin_with_end_of_text() {
+            return (false, commands);
+        }
+        self.record(Change::Branch, now);
         let new = NewNode {
             token,
             model,
-            origin: Origin::Picked,
-            draw,
+            origin,
+            draw: Some(draw),
             outside: false,
         };
-        let head = self.tree.child(self.path[step - 1], new);
+        let head = self.tree.child(self.path[step.max(1) - 1], new);
         self.set_head(head);
-        self.select(self.path.len());
         self.stop_reason = None;
-        commands.extend(self.predict());
-        commands
+        (true, commands)
     }
 
     fn continue_from_here(&mut self, now: f64) -> Vec<Command> {

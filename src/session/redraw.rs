@@ -1,10 +1,7 @@
 //! Drawing the shown step again: another draw from the same distribution, which changes nothing until it is taken.
 
-use super::{Change, Draw, NodeId, Origin, Session, StepView, TokenRow, tree::NewNode};
-use crate::{
-    sampling::uniform,
-    worker::{Command, StopReason},
-};
+use super::{Draw, NodeId, Origin, Session, StepView, TokenRow};
+use crate::{sampling::uniform, worker::Command};
 
 /// Which draw of which step is on show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,41 +88,21 @@ impl Session {
 
     /// Makes the draw on show the choice of its step: a branch, as a picked token is, but sampled.
     pub(super) fn take_redraw(&mut self, now: f64) -> Vec<Command> {
-        let (Some(redraw), Some((model, info))) = (self.redraw(), self.model.zip(self.model()))
-        else {
+        let (Some(redraw), Some(view)) = (self.redraw(), self.view()) else {
             return Vec::new();
         };
-        let Some(settings) = self.view().map(|view| view.settings.clone()) else {
-            return Vec::new();
+        let draw = Draw {
+            settings: view.settings.clone(),
+            u: Some(redraw.u),
+            redraw: redraw.redraw,
         };
-        let step = self.selected;
-        if step - self.context_start().min(step) >= info.n_ctx {
-            self.stop_reason = Some(StopReason::ContextFull);
-            return Vec::new();
+        let (appended, mut commands) =
+            self.append_at_selection(redraw.row.id, Origin::Sampled, draw, now);
+        if appended {
+            self.preview = None;
+            commands.extend(self.live());
+            commands.extend(self.predict());
         }
-        let mut commands = self.leave_run();
-        if self.path.is_empty() && !self.begin_with_end_of_text() {
-            return commands;
-        }
-        let step = step.max(1);
-        self.record(Change::Branch, now);
-        let new = NewNode {
-            token: redraw.row.id,
-            model,
-            origin: Origin::Sampled,
-            draw: Some(Draw {
-                settings,
-                u: Some(redraw.u),
-                redraw: redraw.redraw,
-            }),
-            outside: false,
-        };
-        let head = self.tree.child(self.path[step - 1], new);
-        self.set_head(head);
-        self.preview = None;
-        self.stop_reason = None;
-        commands.extend(self.live());
-        commands.extend(self.predict());
         commands
     }
 }
