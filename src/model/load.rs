@@ -64,7 +64,7 @@ impl Gpt2 {
             });
         }
         let mut notes = Vec::new();
-        let (config, weights) = match source {
+        let (mut config, weights) = match source {
             ModelSource::BuiltIn => {
                 let files = TensorFiles::from_bytes("the built-in model", BUILT_IN_WEIGHTS)?;
                 (source_config(source)?, Weights::Files(files))
@@ -117,6 +117,8 @@ impl Gpt2 {
             notes.push("the matrices lie as [out, in] and were transposed".into());
         }
         let network = loader.network(own_head)?;
+        // What was found counts, not what config.json says: the sizes that are shown follow from it.
+        config.tie_word_embeddings = network.lm_head.is_none();
         Ok(Self {
             config,
             notes,

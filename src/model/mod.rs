@@ -34,7 +34,7 @@ pub use error::ModelError;
 pub use gpt2::{Gpt2, LayerAttention, Logits, Pass, Record};
 pub use kv_cache::KvCache;
 pub use lm_head::Streams;
-pub use precision::{Precision, WeightOptions};
+pub use precision::{Precision, WeightBytes, WeightOptions};
 pub use self_check::{CheckRow, Outcome, self_check, self_check_loaded};
 pub(crate) use source::model_folder;
 pub use source::{

@@ -7,6 +7,8 @@ use std::{fmt, str::FromStr};
 
 use burn::tensor::DType;
 
+use super::config::Gpt2Config;
+
 /// In how many bits matrices and embedding tables are kept. Biases and norms are f32 always.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize,
@@ -62,6 +64,29 @@ impl FromStr for Precision {
             .into_iter()
             .find(|precision| precision.to_string() == text)
             .ok_or_else(|| format!("unknown precision \"{text}\"; use f32 or f16"))
+    }
+}
+
+/// What a model's weights take in memory, in each precision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WeightBytes {
+    pub f32: u64,
+    pub f16: u64,
+}
+
+impl WeightBytes {
+    pub fn of(config: &Gpt2Config) -> Self {
+        Self {
+            f32: config.weight_bytes(Precision::F32),
+            f16: config.weight_bytes(Precision::F16),
+        }
+    }
+
+    pub fn in_precision(self, precision: Precision) -> u64 {
+        match precision {
+            Precision::F32 => self.f32,
+            Precision::F16 => self.f16,
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use egui::{Key, RichText, Ui};
 use super::{PanelContext, open_model::memory, transport::WindowWish};
 use crate::{
     download::DownloadView,
-    model::{Gpt2Config, Precision},
+    model::{Gpt2Config, Precision, WeightBytes},
 };
 
 /// The models that go by a short name, with the size of what is downloaded.
@@ -80,7 +80,7 @@ fn takes(name: &str, precision: Precision) -> String {
     Gpt2Config::shape(name).map_or_else(String::new, |config| {
         format!(
             " Its weights take {} in {precision}.",
-            memory(&config, precision)
+            memory(WeightBytes::of(&config), precision)
         )
     })
 }

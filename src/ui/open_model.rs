@@ -10,7 +10,8 @@ use super::{
     transport::parameters,
 };
 use crate::model::{
-    Gpt2Config, ModelError, ModelSource, Precision, WeightOptions, model_folder, source_config,
+    Gpt2Config, ModelError, ModelSource, Precision, WeightBytes, WeightOptions, model_folder,
+    source_config,
 };
 
 /// A model that was picked, and its sizes.
@@ -102,7 +103,10 @@ impl OpenModel {
                 .color(theme.dim),
         );
         for precision in Precision::ALL {
-            let label = format!("{precision}: {}", memory(&self.config, precision));
+            let label = format!(
+                "{precision}: {}",
+                memory(WeightBytes::of(&self.config), precision)
+            );
             ui.radio_value(&mut weights.precision, precision, label)
                 .on_hover_text(precision.describe());
         }
@@ -128,6 +132,6 @@ impl OpenModel {
 }
 
 /// Memory that a model's weights take, as "475 MiB".
-pub fn memory(config: &Gpt2Config, precision: Precision) -> String {
-    bytes(usize::try_from(config.weight_bytes(precision)).unwrap_or(usize::MAX))
+pub fn memory(weights: WeightBytes, precision: Precision) -> String {
+    bytes(usize::try_from(weights.in_precision(precision)).unwrap_or(usize::MAX))
 }

@@ -2,7 +2,7 @@
 
 use egui::{Align, Layout, RichText, TextStyle, Ui};
 
-use super::{PanelContext, theme::semibold};
+use super::{PanelContext, open_model::memory, theme::semibold};
 use crate::{
     prediction::Phase,
     session::{Action, Activity, Session},
@@ -70,7 +70,7 @@ fn right_parts(ui: &Ui, ctx: &PanelContext, left: &str) -> Vec<(String, String)>
             model.device,
             why(&model.device_why),
             model.precision().describe(),
-            bytes(model.weight_bytes as usize)
+            memory(model.weight_bytes, model.precision())
         );
         parts.push((device.clone(), whole));
     }

@@ -1,7 +1,7 @@
 //! The bar at the top: model menu, transport, examples, panels, type scale, appearance.
 
 use egui::containers::menu::MenuButton;
-use egui::{Align, Button, Layout, Response, RichText, Ui};
+use egui::{Align, Button, Layout, Response, RichText, ScrollArea, TextWrapMode, Ui};
 use egui_material_icons::{
     MaterialIcon,
     icons::{
@@ -11,10 +11,16 @@ use egui_material_icons::{
     },
 };
 
-use super::{Panel, PanelContext, dock::Dock, hub_menu, open_model::memory, theme::semibold};
+use super::{
+    Panel, PanelContext,
+    dock::Dock,
+    hub_menu,
+    open_model::memory,
+    theme::{GUTTER, semibold},
+};
 use crate::{
     download::DownloadView,
-    model::{DeviceChoice, LoadRequest, ModelSource, Precision, WeightOptions, source_config},
+    model::{DeviceChoice, LoadRequest, ModelSource, Precision, WeightOptions},
     picker::Pick,
     session::{Action, Activity, FIRST_TEXT, Session},
     worker::Pace,
@@ -127,8 +133,10 @@ pub fn show(
             named_menu(ui, button, "Type size", |ui| {
                 scales(ui, ctx.scale, &mut wishes)
             });
-            ui.menu_button("Panels", |ui| panels(ui, ctx, dock, dock_size));
-            ui.menu_button("Examples", |ui| examples(ui, ctx));
+            ui.menu_button("Panels", |ui| {
+                scrolling(ui, |ui| panels(ui, ctx, dock, dock_size))
+            });
+            ui.menu_button("Examples", |ui| scrolling(ui, |ui| examples(ui, ctx)));
         });
     });
     wishes
@@ -164,6 +172,21 @@ fn appearance_name(dark: bool) -> &'static str {
     }
 }
 
+/// A menu is no lower, wherever it opens.
+const LEAST_MENU_POINTS: f32 = 160.0;
+
+/// A menu that scrolls where the window is too low for it.
+fn scrolling(ui: &mut Ui, content: impl FnOnce(&mut Ui)) {
+    // A menu's own ui knows only a default height.
+    let room = ui.ctx().content_rect().bottom() - ui.cursor().top() - GUTTER;
+    let room = room.max(LEAST_MENU_POINTS);
+    ui.style_mut().wrap_mode = Some(TextWrapMode::Extend);
+    ScrollArea::vertical()
+        .max_height(room)
+        .min_scrolled_height(room)
+        .show(ui, content);
+}
+
 fn named_menu(ui: &mut Ui, button: Button, name: &str, content: impl FnOnce(&mut Ui)) {
     let (response, _) = MenuButton::from_button(button).ui(ui, content);
     response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, name));
@@ -179,8 +202,10 @@ fn more_menu(
 ) {
     named_menu(ui, Button::new(ICON_MORE_HORIZ.rich_text()), "More", |ui| {
         ui.menu_button("Pace", |ui| paces(ui, ctx));
-        ui.menu_button("Examples", |ui| examples(ui, ctx));
-        ui.menu_button("Panels", |ui| panels(ui, ctx, dock, size));
+        ui.menu_button("Examples", |ui| scrolling(ui, |ui| examples(ui, ctx)));
+        ui.menu_button("Panels", |ui| {
+            scrolling(ui, |ui| panels(ui, ctx, dock, size))
+        });
         ui.menu_button("Type size", |ui| scales(ui, ctx.scale, wishes));
         let dark = ctx.theme.dark;
         if ui.button(appearance_name(dark)).clicked() {
@@ -219,11 +244,12 @@ fn model_menu(
     ))
     .frame(false);
     let (response, _) = MenuButton::from_button(button).ui(ui, |ui| {
-        ui.set_min_width(260.0 * ctx.scale);
-        if ui.button("storyteller (built in)").clicked() {
-            ctx.act(Action::LoadModel(place.request(ModelSource::BuiltIn)));
-        }
-        if ui
+        scrolling(ui, |ui| {
+            ui.set_min_width(260.0 * ctx.scale);
+            if ui.button("storyteller (built in)").clicked() {
+                ctx.act(Action::LoadModel(place.request(ModelSource::BuiltIn)));
+            }
+            if ui
             .button("Open a folder…")
             .on_hover_text(
                 "A GPT-2 in Hugging Face layout: config.json, model.safetensors, tokenizer.json",
@@ -232,37 +258,38 @@ fn model_menu(
         {
             wishes.push(WindowWish::Pick(Pick::Folder));
         }
-        if ui
-            .button("Open a file…")
-            .on_hover_text("One of a model's files: it stands for the folder that it lies in")
-            .clicked()
-        {
-            wishes.push(WindowWish::Pick(Pick::File));
-        }
-        for folder in recent {
-            let source = ModelSource::Folder(folder.clone());
             if ui
-                .button(source.name())
-                .on_hover_text(folder.display().to_string())
+                .button("Open a file…")
+                .on_hover_text("One of a model's files: it stands for the folder that it lies in")
                 .clicked()
             {
-                ctx.act(Action::LoadModel(place.request(source)));
+                wishes.push(WindowWish::Pick(Pick::File));
             }
-        }
-        if ui
-            .button("Typed numbers (toy)")
-            .on_hover_text("Numbers that you type in the Toy panel, in a model's place")
-            .clicked()
-            && let Ok(toy) = ctx.panels.toy.sheet().read()
-        {
-            ctx.act(Action::LoadModel(
-                place.request(ModelSource::Toy(toy.into())),
-            ));
-        }
-        ui.separator();
-        hub_menu::names(ui, ctx, place.weights.precision, download, wishes);
-        ui.separator();
-        places(ui, ctx, place);
+            for folder in recent {
+                let source = ModelSource::Folder(folder.clone());
+                if ui
+                    .button(source.name())
+                    .on_hover_text(folder.display().to_string())
+                    .clicked()
+                {
+                    ctx.act(Action::LoadModel(place.request(source)));
+                }
+            }
+            if ui
+                .button("Typed numbers (toy)")
+                .on_hover_text("Numbers that you type in the Toy panel, in a model's place")
+                .clicked()
+                && let Ok(toy) = ctx.panels.toy.sheet().read()
+            {
+                ctx.act(Action::LoadModel(
+                    place.request(ModelSource::Toy(toy.into())),
+                ));
+            }
+            ui.separator();
+            hub_menu::names(ui, ctx, place.weights.precision, download, wishes);
+            ui.separator();
+            places(ui, ctx, place);
+        });
     });
     let label = format!("Model: {name}");
     response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, &label));
@@ -302,13 +329,11 @@ fn places(ui: &mut Ui, ctx: &mut PanelContext, place: &mut Place) {
         .on_hover_text("Any graphics adapter, a software one too");
     ui.separator();
     ui.label(RichText::new("Weights").small().color(ctx.theme.dim));
-    let config = ctx
-        .session
-        .model()
-        .and_then(|model| source_config(&model.source).ok());
+    let model = ctx.session.model().filter(|model| model.toy().is_none());
+    let weights = model.map(|model| model.weight_bytes);
     for precision in Precision::ALL {
-        let label = match &config {
-            Some(config) => format!("{precision}: {}", memory(config, precision)),
+        let label = match weights {
+            Some(weights) => format!("{precision}: {}", memory(weights, precision)),
             None => precision.to_string(),
         };
         ui.radio_value(&mut place.weights.precision, precision, label)

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     model::{
         ComputeDevice, Gpt2, KvCache, LoadRequest, Logits, ModelError, ModelSource, Record,
-        TokenizerFiles, built_in_tokenizer_json, folder_tokenizer_files, model_folder,
+        TokenizerFiles, WeightBytes, built_in_tokenizer_json, folder_tokenizer_files, model_folder,
     },
     prediction::{LogitsRow, PassTiming, Phase, Prediction},
     tokenizer::{Tokenizer, TokenizerError, VocabAndMerges},
@@ -150,7 +150,7 @@ impl Engine {
             device: self.device.name.clone(),
             device_why: self.device.why.clone(),
             weights: *weights,
-            weight_bytes: config.weight_bytes(weights.precision),
+            weight_bytes: WeightBytes::of(config),
             notes,
             load_ms: started.elapsed().as_secs_f64() * 1e3,
         };

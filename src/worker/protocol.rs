@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::{
     explanation::{Explanation, Nearest},
-    model::{LoadRequest, ModelSource, Precision, WeightOptions},
+    model::{LoadRequest, ModelSource, Precision, WeightBytes, WeightOptions},
     prediction::{LogitsRow, Prediction},
     sampling::{Choice, SamplingSettings},
     tokenizer::Tokenizer,
@@ -247,8 +247,7 @@ pub struct ModelInfo {
     pub device: String,
     pub device_why: String,
     pub weights: WeightOptions,
-    /// Bytes that the weights take.
-    pub weight_bytes: u64,
+    pub weight_bytes: WeightBytes,
     /// What was done to make the files fit, one sentence each.
     pub notes: Vec<String>,
     pub load_ms: f64,
@@ -270,7 +269,7 @@ impl ModelInfo {
             device: toy::DEVICE.to_owned(),
             device_why: String::new(),
             weights: WeightOptions::default(),
-            weight_bytes: 0,
+            weight_bytes: WeightBytes::default(),
             notes: Vec::new(),
             load_ms: 0.0,
             source: ModelSource::Toy(toy),
@@ -318,7 +317,7 @@ impl ModelInfo {
             device: "test".to_owned(),
             device_why: String::new(),
             weights: WeightOptions::default(),
-            weight_bytes: 0,
+            weight_bytes: WeightBytes::default(),
             notes: Vec::new(),
             load_ms: 0.0,
         }

@@ -14,7 +14,7 @@ use std::{
 
 use logitscope::{
     explanation::{Explanation, HeadRows, LENS_TOP, LensRow, Nearest},
-    model::{LoadRequest, ModelSource, WeightOptions, built_in_tokenizer_json},
+    model::{LoadRequest, ModelSource, WeightBytes, WeightOptions, built_in_tokenizer_json},
     prediction::{AttentionRow, LayerRow, LogitsRow, PassTiming, Phase, Prediction, pack_weights},
     sampling::{select, top},
     tokenizer::Tokenizer,
@@ -48,7 +48,7 @@ pub fn model(name: &str, n_ctx: usize) -> ModelInfo {
         device: "played".to_owned(),
         device_why: String::new(),
         weights: WeightOptions::default(),
-        weight_bytes: 0,
+        weight_bytes: WeightBytes::default(),
         notes: Vec::new(),
         load_ms: 1.0,
     }

@@ -184,3 +184,27 @@ fn what_was_done_to_make_the_files_fit_is_said_beside_the_name() {
     window.click("About this model: the token table has 448 rows: 400 are used");
     assert!(window.says("The token table has 448 rows: 400 are used."));
 }
+
+#[test]
+fn every_entry_of_a_menu_can_be_reached_in_a_low_window() {
+    let mut window = Window::sized(900.0, 600.0);
+    window.click("Model: storyteller");
+    window.harness.hover_at(egui::pos2(100.0, 300.0));
+    for _ in 0..20 {
+        window.harness.event(egui::Event::MouseWheel {
+            unit: egui::MouseWheelUnit::Line,
+            delta: egui::vec2(0.0, -3.0),
+            phase: egui::TouchPhase::Move,
+            source: egui::MouseWheelSource::Wheel,
+            modifiers: egui::Modifiers::NONE,
+        });
+        window.harness.step();
+    }
+    window.settle();
+    let last = window.named("f16: ").rect();
+    assert!(last.bottom() <= 600.0, "{last}");
+    window.named("f16: ").click();
+    window.settle();
+    let request = loads(&window).pop().expect("a load");
+    assert_eq!(request.weights.precision, Precision::F16);
+}
